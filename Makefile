@@ -1,0 +1,57 @@
+# Every target says what it does: `make` alone prints them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.workspace-installed
+PROJECTS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
+SOURCES := libs services tests
+
+.PHONY: help setup up down demo test test-unit test-stack lint format types imports ci contracts clean
+
+help: ## print this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## install everything into .venv (quick the second time)
+
+$(STAMP): deploy/python/tools.txt deploy/python/workspace.txt deploy/python/constraints.txt $(PROJECTS)
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is missing: apt-get install python3 python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -r deploy/python/tools.txt -c deploy/python/constraints.txt
+	$(BIN)/pip install -q --no-build-isolation -r deploy/python/workspace.txt -c deploy/python/constraints.txt
+	@touch $@
+
+up: setup ## start a local Kafka and Postgres to explore, print how to reach them
+	$(BIN)/sagabus up
+
+down: setup ## stop what `make up` started
+	$(BIN)/sagabus down
+
+test: setup ## unit, architecture, contract, integration and acceptance tests on real Kafka and Postgres
+	$(BIN)/pytest -m "not drill"
+
+test-unit: setup ## the tests that need no server, in seconds
+	$(BIN)/pytest -m "not stack and not drill"
+
+format: setup ## rewrite the code in the house format
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+lint: setup ## formatter and linter, changing nothing
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+
+types: setup ## strict types over sources and tests
+	$(BIN)/mypy $(SOURCES)
+
+imports: setup ## the import rules
+	$(BIN)/lint-imports --config .importlinter
+
+contracts: setup ## regenerate contracts/ from the code
+	$(BIN)/python -m sagabus_messages.export contracts
+
+ci: lint types imports test ## what CI runs
+
+clean: ## remove what was built (keeps the download caches)
+	rm -rf $(VENV) build .stack .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,3 @@
+"""Kafka edge of sagabus: publisher, batch subscriber, dead letters."""
+
+__all__: list[str] = []

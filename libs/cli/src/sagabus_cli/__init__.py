@@ -1,0 +1,3 @@
+"""The sagabus command."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Client of sagabus: start, read and await sagas."""
+
+__all__: list[str] = []

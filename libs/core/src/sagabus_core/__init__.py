@@ -1,0 +1,3 @@
+"""Pure domain core of sagabus: definitions, engine, ids, digests, errors."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Wire models, CloudEvents codec, topic catalogue and contract export of sagabus."""
+
+__all__: list[str] = []

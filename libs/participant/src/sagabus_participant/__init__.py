@@ -1,0 +1,3 @@
+"""Participant SDK of sagabus: business handlers with exactly-once effects."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Orchestrator of sagabus: decides what every saga does next."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Outbox relay of sagabus: from every outbox table to Kafka."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Timer service of sagabus: durable wake-ups."""
+
+__all__: list[str] = []
