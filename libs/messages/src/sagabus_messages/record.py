@@ -1,0 +1,61 @@
+"""Kafka records as plain values: what a consumer hands over and what a producer is given."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["Headers", "OutboxRow", "Record", "pack_headers", "unpack_headers"]
+
+Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+
+_LENGTH = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One consumed record with its position; `timestamp_ms` is the broker's, for logs only."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+
+    def header(self, name: str) -> bytes | None:
+        """Return the first header of this name, or None."""
+        return next((value for key, value in self.headers if key == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """One record to be published: appended to an outbox in the transaction of its cause."""
+
+    topic: str
+    key: bytes | None
+    headers: Headers
+    value: bytes | None
+
+
+def pack_headers(headers: Headers) -> bytes:
+    """Return headers as length-prefixed bytes: the `headers` column of every outbox table."""
+    parts: list[bytes] = []
+    for name, value in headers:
+        encoded = name.encode()
+        parts += [_LENGTH.pack(len(encoded)), encoded, _LENGTH.pack(len(value)), value]
+    return b"".join(parts)
+
+
+def unpack_headers(packed: bytes) -> Headers:
+    """Return what `pack_headers` packed."""
+    position = 0
+    texts: list[bytes] = []
+    while position < len(packed):
+        (length,) = _LENGTH.unpack_from(packed, position)
+        position += _LENGTH.size
+        texts.append(packed[position : position + length])
+        position += length
+    return tuple((texts[i].decode(), texts[i + 1]) for i in range(0, len(texts), 2))
