@@ -40,9 +40,7 @@ def dead_letter_topic(topic: str) -> str:
     return topic if topic.endswith(DEAD_LETTER_SUFFIX) else topic + DEAD_LETTER_SUFFIX
 
 
-def dead_letter_row(
-    record: Record, reason: Reason, *, attempts: int, seen_at_ms: int
-) -> OutboxRow:
+def dead_letter_row(record: Record, reason: Reason, *, attempts: int, seen_at_ms: int) -> OutboxRow:
     """Return the dead letter of `record`: key, value and headers as they came, its own ce_id.
 
     The same source position always gives the same `sagabus-dead-letter-id`. Error headers of an

@@ -1,12 +1,13 @@
 """Errors of the bus, and the only place that knows the errors of the Kafka driver.
 
-    BusError                     root of this package
-    ├── BusUnavailable           the broker is away, slow or short of replicas (retryable)
-    ├── TopicUnavailable         a topic is missing or forbidden (retryable: people mend it)
-    ├── TopicMismatch            a topic exists, but not as the catalogue describes it
-    ├── RecordRefused            this record will never be accepted (too large, invalid)
-    ├── ProducerFenced           another owner has taken over this transactional id
-    └── BusMisconfigured         credentials, protocol or group rights are wrong
+BusError                     root of this package
+├── BusUnavailable           the broker is away, slow or short of replicas (retryable)
+├── TopicUnavailable         a topic is missing or forbidden (retryable: people mend it)
+├── TopicMismatch            a topic exists, but not as the catalogue describes it
+├── RecordRefused            this record will never be accepted (too large, invalid)
+├── ProducerFenced           another owner has taken over this transactional id
+├── BusMisconfigured         credentials, protocol or group rights are wrong
+└── WorkInterrupted          asked to stop while waiting out an outage (retryable)
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = [
     "RecordRefused",
     "TopicMismatch",
     "TopicUnavailable",
+    "WorkInterrupted",
     "translate",
 ]
 
@@ -58,6 +60,12 @@ class ProducerFenced(BusError):
 
 class BusMisconfigured(BusError):
     """The broker answers, and says that this client is not set up to do what it asks."""
+
+
+class WorkInterrupted(BusError):
+    """The records in hand are not settled; nothing was committed, they will come again."""
+
+    retryable: ClassVar[bool] = True
 
 
 _REFUSALS: Final[dict[type[BaseException], str]] = {
