@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -201,8 +201,8 @@ class TopicAdmin:
     async def group(self, group: str) -> GroupState:
         """Return the state and the members of a group; an unknown one is `Dead`."""
         async with self._asking(f"describe group {group}") as client:
-            (response,) = await client.describe_consumer_groups([group])
-        error_code, _, state, _, _, members, *_ = response.groups[0]
+            responses: list[Any] = await client.describe_consumer_groups([group])
+        error_code, _, state, _, _, members, *_ = responses[0].groups[0]
         if error_code and state != "Dead":
             raise translate(for_code(error_code)(), f"describe group {group}")
         return GroupState(
@@ -215,7 +215,7 @@ class TopicAdmin:
             for s in specs
         ]
         async with self._asking("create topics") as client:
-            response = await client.create_topics(request)
+            response: Any = await client.create_topics(request)
         created: set[str] = set()
         for name, code, *message in response.topic_errors:
             error = for_code(code)

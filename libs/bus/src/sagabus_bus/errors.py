@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from aiokafka import errors as kafka
+
 from sagabus_core.errors import SagabusError
 
 __all__ = [

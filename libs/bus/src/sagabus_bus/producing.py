@@ -179,7 +179,9 @@ class ProducerSession:
                 raise RecordRefused("record_too_large", "does not fit into one batch")
         builder.close()
         try:
-            future = await self._producer.send_batch(builder, place[0], partition=place[1])
+            future: asyncio.Future[Any] = await self._producer.send_batch(
+                builder, place[0], partition=place[1]
+            )
         except (KafkaError, OSError) as error:
             raise translate(error, f"send to {place[0]}") from error
         future.add_done_callback(_look_at)

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
-from prometheus_client import CollectorRegistry
 
 from sagabus_bus.admin import TopicAdmin
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.consuming import UnreadableRecord, close_bounded, find_unreadable, poll
 from sagabus_bus.errors import BusUnavailable, WorkInterrupted, translate
-from sagabus_bus.events import ConsumerEvents
+from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.ports import BatchHandler, Pulse
 from sagabus_bus.silence import Silence
 from sagabus_bus.worker import BatchWorker, WorkerOptions
@@ -68,11 +67,11 @@ class BatchSubscriber:
         handler: BatchHandler,
         *,
         options: WorkerOptions | None = None,
-        registry: CollectorRegistry | None = None,
+        metrics: BusMetrics | None = None,
     ) -> None:
         self._connection = connection
         self._subscription = subscription
-        self._events = ConsumerEvents(subscription.group, registry)
+        self._events = ConsumerEvents(subscription.group, metrics)
         self._worker = BatchWorker(handler, self._events, options)
 
     async def run(self, pulse: Pulse) -> None:
