@@ -168,7 +168,7 @@ async def test_a_programming_error_in_every_record_is_thought_over_first() -> No
     handler, pulse = Handler(fail_times(70, KeyError("step"))), FakePulse()
     await worker(handler).work(batch(20), pulse)
     assert handler.letters == [], "the bug went away in time"
-    assert handler.durable == list(range(20))
+    assert sorted(handler.durable) == list(range(20))
     assert "unexpected_error" in pulse.excuses[0]
 
 
