@@ -31,11 +31,14 @@ ABANDON_TIMEOUT_S: Final = 3.0
 class PublisherOptions:
     """How a publisher writes.
 
-    With a `transactional_id` every call is a transaction, and the broker fences an older owner of
-    the id. `max_batch_bytes` is at most the smallest `max.message.bytes` of the topics written to.
+    With a `transactional_id` the broker fences an older owner of the id: with `transactions` from
+    the moment that a new one opens, everywhere, and every call is a transaction; without, in each
+    partition from the first record that the new one writes there. `max_batch_bytes` is at most
+    the smallest `max.message.bytes` of the topics written to.
     """
 
     transactional_id: str | None = None
+    transactions: bool = False
     transaction_timeout_ms: int = 15_000
     max_batch_bytes: int = 256 * 1024
     max_record_bytes: int = 8 * 1024 * 1024
@@ -66,18 +69,37 @@ class ProducerSession:
 
     @classmethod
     async def open(cls, connection: KafkaConnection, options: PublisherOptions) -> ProducerSession:
-        """Start a producer; with a transactional id this fences every older owner of it."""
+        """Start a producer; with a transactional id this fences older owners of it."""
+        if options.transactional_id is None or options.transactions:
+            return await cls._started(connection, options, options.transactional_id, None)
+        # Opening a transactional producer raises the epoch of its id: our fence.
+        owner = await cls._started(connection, options, options.transactional_id, None)
+        identity = owner._identity()
+        await owner.close()
+        return await cls._started(connection, options, None, identity)
+
+    @classmethod
+    async def _started(
+        cls,
+        connection: KafkaConnection,
+        options: PublisherOptions,
+        transactional_id: str | None,
+        identity: tuple[int, int] | None,
+    ) -> ProducerSession:
         producer = AIOKafkaProducer(
             **connection.options(),
             acks="all",
             enable_idempotence=True,
-            transactional_id=options.transactional_id,
+            transactional_id=transactional_id,
             transaction_timeout_ms=options.transaction_timeout_ms,
             # Batches are ours (lanes); the driver's limit only has to be above our estimate.
             max_batch_size=options.max_batch_bytes * 2,
             linger_ms=0,
         )
         session = cls(producer, options)
+        if identity is not None:
+            # Non-transactional writes under a fenced epoch: the driver then asks for no other id.
+            producer._txn_manager.set_pid_and_epoch(*identity)  # noqa: SLF001
         try:
             async with asyncio.timeout(options.open_timeout_ms / 1000):
                 await producer.start()
@@ -150,6 +172,10 @@ class ProducerSession:
             if sender.sender_task is not None:
                 sender.sender_task.cancel()
 
+    def _identity(self) -> tuple[int, int]:
+        manager = self._producer._txn_manager  # noqa: SLF001  (the driver tells nobody)
+        return int(manager.producer_id), int(manager.producer_epoch)
+
     async def _partition_count(self, topic: str) -> int | TopicUnavailable:
         client = self._producer.client
         if client.cluster.partitions_for_topic(topic) is None:
@@ -182,7 +208,7 @@ class ProducerSession:
             future: asyncio.Future[Any] = await self._producer.send_batch(
                 builder, place[0], partition=place[1]
             )
-        except (KafkaError, OSError) as error:
+        except (KafkaError, OSError, AssertionError) as error:
             raise translate(error, f"send to {place[0]}") from error
         future.add_done_callback(_look_at)
         return future
@@ -191,7 +217,8 @@ class ProducerSession:
         try:
             async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
                 await step
-        except (KafkaError, OSError) as error:
+        except (KafkaError, OSError, AssertionError) as error:
+            # The driver asserts on the state of a producer that failed in the background.
             raise translate(error, doing) from error
 
 

@@ -40,6 +40,9 @@ class Publisher:
     ) -> None:
         self._connection = connection
         self._options = options or PublisherOptions()
+        self._transactional = (
+            self._options.transactions and self._options.transactional_id is not None
+        )
         self._session: ProducerSession | None = None
         self._turn = asyncio.Lock()
 
@@ -90,7 +93,7 @@ class Publisher:
         while voyage.unsettled():
             guard()
             session = await self._opened()
-            if self._options.transactional_id is None:
+            if not self._transactional:
                 clean = await self._sail(voyage, session, guard, None)
             else:
                 clean = await self._transact(voyage, session, guard)
@@ -150,7 +153,7 @@ class Publisher:
             voyage.abandon(place, batch, Held(error))
         elif isinstance(error, ProducerFenced | BusMisconfigured):
             raise error
-        elif self._options.transactional_id is None:
+        elif not self._transactional:
             voyage.abandon(place, batch, Unacknowledged(error))
         else:
             raise error  # nothing of this transaction counts
