@@ -74,7 +74,7 @@ class ProducerSession:
             return await cls._started(connection, options, options.transactional_id, None)
         # Opening a transactional producer raises the epoch of its id: our fence.
         owner = await cls._started(connection, options, options.transactional_id, None)
-        identity = owner._identity()
+        identity = owner.identity()
         await owner.close()
         return await cls._started(connection, options, None, identity)
 
@@ -172,7 +172,8 @@ class ProducerSession:
             if sender.sender_task is not None:
                 sender.sender_task.cancel()
 
-    def _identity(self) -> tuple[int, int]:
+    def identity(self) -> tuple[int, int]:
+        """Return the producer id and epoch that the broker gave."""
         manager = self._producer._txn_manager  # noqa: SLF001  (the driver tells nobody)
         return int(manager.producer_id), int(manager.producer_epoch)
 
