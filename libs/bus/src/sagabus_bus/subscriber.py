@@ -1,6 +1,8 @@
 """The Kafka edge of a consumer: one supervised loop that commits only what is durable.
 
-This drives aiokafka itself, see contracts/decisions for why not through a framework.
+It drives aiokafka itself. A framework's loop (FastStream 0.7) hides what must be seen here: it
+swallows fatal errors of the consumer and tries again for ever, cannot tell a poll that never
+returns from an idle topic, loses what a failed parser had taken, and sleeps after empty polls.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -22,8 +25,12 @@ from sagabus_bus.ports import BatchHandler, Pulse
 from sagabus_bus.silence import Silence
 from sagabus_bus.worker import BatchWorker, WorkerOptions
 from sagabus_messages.record import Record
+from sagabus_runtime.failpoints import reach
 
 __all__ = ["BatchSubscriber", "Subscription"]
+
+FAILPOINT_BEFORE_PROCESS: Final = "bus.before-process"
+FAILPOINT_BEFORE_COMMIT: Final = "bus.before-commit"
 
 # The driver leaves the group when nobody polls for this long. Holding a batch through an outage
 # is our normal behaviour, so the driver must never do that: `run` is supervised by its beats.
@@ -136,7 +143,9 @@ class BatchSubscriber:
         def owns(record: Record) -> bool:
             return TopicPartition(record.topic, record.partition) in consumer.assignment()
 
+        await reach(FAILPOINT_BEFORE_PROCESS)
         await self._worker.work(records, pulse, owns)
+        await reach(FAILPOINT_BEFORE_COMMIT)
         await self._commit(consumer)
 
     async def _commit(self, consumer: AIOKafkaConsumer) -> None:
