@@ -5,10 +5,14 @@ import hashlib
 import json
 import uuid
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sagabus_core import ids
 from sagabus_core.canonical import canonical_bytes
 from sagabus_messages import (
     Command,
@@ -26,6 +30,7 @@ from .examples import CONTRACTS, check_against_schema
 TOPICS = Topics("dev.")
 
 
+@cache
 def vectors(name: str) -> Any:
     return json.loads((CONTRACTS / f"vectors/{name}.json").read_text())
 
@@ -40,6 +45,13 @@ def test_ids_are_version_5_over_canonical_arrays(vector: dict[str, Any]) -> None
     digest[6] = digest[6] & 0x0F | 0x50
     digest[8] = digest[8] & 0x3F | 0x80
     assert str(uuid.UUID(bytes=bytes(digest))) == vector["id"]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 2**53 - 1))
+def test_ids_are_what_the_standard_library_derives(saga: str, generation: int) -> None:
+    name = json.dumps(["wakeup", saga, generation], ensure_ascii=False, separators=(",", ":"))
+    expected = uuid.uuid5(uuid.UUID(vectors("ids")["namespace"]), name)
+    assert ids.wakeup_id(saga, generation) == str(expected)
 
 
 def test_every_derivation_has_a_vector() -> None:

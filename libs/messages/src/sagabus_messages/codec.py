@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from sagabus_core.errors import SagabusError
@@ -265,6 +266,7 @@ def _check_id(value: str, name: str) -> None:
         raise MessageError("invalid_header", cause.detail) from cause
 
 
+@lru_cache(maxsize=1024)
 def _check_source(source: str) -> None:
     if _SOURCE.fullmatch(source) is None:
         raise MessageError(
