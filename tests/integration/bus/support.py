@@ -1,7 +1,7 @@
 """What the tests of the bus share: a handler that keeps books, and members of a group."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from aiokafka import AIOKafkaConsumer
@@ -23,6 +23,7 @@ from sagabus_messages.topics import TopicSpec
 from sagabus_runtime.backoff import BackOffPolicy
 from sagabus_runtime.health import Pulse
 from sagabus_runtime.supervision import Loop, Supervisor
+from sagabus_testkit import eventually
 
 QUICK = WorkerOptions(outage=BackOffPolicy(20, 200), suspicion=BackOffPolicy(20, 200))
 
@@ -97,9 +98,17 @@ class Member:
                     await self.task
 
 
-async def committed(connection: KafkaConnection, group: str, topic: str) -> dict[int, int]:
+async def total_committed(connection: KafkaConnection, topic: str) -> int:
     async with TopicAdmin(connection) as admin:
-        return {lag.partition: lag.committed or 0 for lag in await admin.lag(group, [topic])}
+        return sum(lag.committed or 0 for lag in await admin.lag(f"g-{topic}", [topic]))
+
+
+async def until_committed(connection: KafkaConnection, topic: str, count: int) -> None:
+    async def enough() -> bool:
+        return await total_committed(connection, topic) >= count
+
+    condition: Callable[[], bool | Awaitable[bool]] = enough
+    await eventually(condition, within=20)
 
 
 async def read(

@@ -14,7 +14,13 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupIdNotFound, KafkaError, TopicAlreadyExistsError, for_code
 
 from sagabus_bus.connection import KafkaConnection
-from sagabus_bus.errors import BusUnavailable, TopicMismatch, TopicUnavailable, translate
+from sagabus_bus.errors import (
+    BusUnavailable,
+    TopicMismatch,
+    TopicUnavailable,
+    translate,
+    translated,
+)
 
 __all__ = [
     "CreatesTopic",
@@ -115,10 +121,11 @@ class TopicAdmin:
     async def __aenter__(self) -> TopicAdmin:
         client = AIOKafkaAdminClient(**self._connection.options())
         try:
-            await client.start()
-        except (KafkaError, OSError) as error:
+            with translated(f"reach Kafka at {self._connection.bootstrap}"):
+                await client.start()
+        except BaseException:
             await client.close()
-            raise translate(error, f"reach Kafka at {self._connection.bootstrap}") from error
+            raise
         self._client = client
         return self
 
@@ -182,10 +189,9 @@ class TopicAdmin:
         places = await self._partitions(topics)
         consumer = AIOKafkaConsumer(**self._connection.options())
         try:
-            await consumer.start()
-            ends = await consumer.end_offsets(places)
-        except (KafkaError, OSError) as error:
-            raise translate(error, "read end offsets") from error
+            with translated("read end offsets"):
+                await consumer.start()
+                ends = await consumer.end_offsets(places)
         finally:
             await consumer.stop()
         return {(place.topic, place.partition): end for place, end in ends.items()}
@@ -248,12 +254,12 @@ class TopicAdmin:
             raise BusUnavailable("bus_unavailable", f"{doing}: use TopicAdmin in `async with`")
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            try:
-                return await call(self._client)
-            except (KafkaError, OSError) as error:
-                soon = getattr(error, "retriable", False) and time.monotonic() < deadline
-                if not soon:
-                    raise translate(error, doing) from error
+            with translated(doing):
+                try:
+                    return await call(self._client)
+                except KafkaError as error:
+                    if not error.retriable or time.monotonic() > deadline:
+                        raise
             await asyncio.sleep(PATIENCE_STEP_S)
 
 

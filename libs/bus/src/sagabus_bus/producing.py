@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.errors import ProducerClosed
 from aiokafka.partitioner import murmur2
 
 from sagabus_bus.connection import KafkaConnection
@@ -19,6 +19,7 @@ from sagabus_bus.errors import (
     RecordRefused,
     TopicUnavailable,
     translate,
+    translated,
 )
 from sagabus_bus.lanes import Batch, Place, row_bytes
 
@@ -101,24 +102,21 @@ class ProducerSession:
             # Non-transactional writes under a fenced epoch: the driver then asks for no other id.
             producer._txn_manager.set_pid_and_epoch(*identity)  # noqa: SLF001
         try:
-            async with asyncio.timeout(options.open_timeout_ms / 1000):
-                await producer.start()
-        except BaseException as error:
+            with translated(f"reach Kafka at {connection.bootstrap}"):
+                async with asyncio.timeout(options.open_timeout_ms / 1000):
+                    await producer.start()
+        except BaseException:
             await session.abandon()
-            if isinstance(error, KafkaError | OSError):
-                raise translate(error, f"reach Kafka at {connection.bootstrap}") from error
             raise
         return session
 
     async def partition_counts(self, topics: Iterable[str]) -> dict[str, int | TopicUnavailable]:
         """Return for each topic its number of partitions, or why it cannot be written to."""
         counts: dict[str, int | TopicUnavailable] = {}
-        try:
+        with translated("look up topics"):
             async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
                 for topic in topics:
                     counts[topic] = await self._partition_count(topic)
-        except (KafkaError, OSError) as error:
-            raise translate(error, "look up topics") from error
         return counts
 
     async def begin(self) -> None:
@@ -147,9 +145,10 @@ class ProducerSession:
     async def close(self) -> None:
         """Close after everything in flight has landed; abandon it if that takes too long."""
         try:
-            async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
-                await self._producer.stop()
-        except (KafkaError, OSError):
+            with translated("close a producer"):
+                async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
+                    await self._producer.stop()
+        except BusError:
             await self.abandon()
 
     async def abandon(self) -> None:
@@ -162,12 +161,13 @@ class ProducerSession:
         accumulator, sender = producer._message_accumulator, producer._sender  # noqa: SLF001
         accumulator.fail_all(ProducerClosed())
         try:
-            async with asyncio.timeout(ABANDON_TIMEOUT_S):
-                await producer.client.close()
-                if sender.sender_task is not None:
-                    sender.sender_task.cancel()
-                await producer.stop()
-        except (KafkaError, OSError):
+            with translated("abandon a producer"):
+                async with asyncio.timeout(ABANDON_TIMEOUT_S):
+                    await producer.client.close()
+                    if sender.sender_task is not None:
+                        sender.sender_task.cancel()
+                    await producer.stop()
+        except BusError:
             # A second cancel breaks the driver's wait for requests that get no answer.
             if sender.sender_task is not None:
                 sender.sender_task.cancel()
@@ -205,25 +205,22 @@ class ProducerSession:
             if packed is None:
                 raise RecordRefused("record_too_large", "does not fit into one batch")
         builder.close()
-        try:
+        with translated(f"send to {place[0]}"):
             future: asyncio.Future[Any] = await self._producer.send_batch(
                 builder, place[0], partition=place[1]
             )
-        except (KafkaError, OSError, AssertionError) as error:
-            raise translate(error, f"send to {place[0]}") from error
         future.add_done_callback(_look_at)
         return future
 
     async def _bounded(self, step: Awaitable[object], doing: str) -> None:
-        try:
+        with translated(doing):
             async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
                 await step
-        except (KafkaError, OSError, AssertionError) as error:
-            # The driver asserts on the state of a producer that failed in the background.
-            raise translate(error, doing) from error
 
 
 def _result(future: asyncio.Future[Any], place: Place) -> int | BusError:
+    if future.cancelled():
+        return BusUnavailable("bus_unavailable", f"send to {place[0]}: the driver gave up")
     error = future.exception()
     if error is not None:
         return translate(error, f"send to {place[0]}")

@@ -14,12 +14,12 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from sagabus_bus.admin import TopicAdmin
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.consuming import UnreadableRecord, close_bounded, find_unreadable, poll
-from sagabus_bus.errors import BusUnavailable, WorkInterrupted, translate
+from sagabus_bus.errors import WorkInterrupted, translated
 from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.ports import BatchHandler, Pulse
 from sagabus_bus.silence import Silence
@@ -117,11 +117,9 @@ class BatchSubscriber:
         )
 
     async def _open(self, consumer: AIOKafkaConsumer) -> None:
-        try:
+        with translated(f"join group {self._subscription.group}"):
             async with asyncio.timeout(self._subscription.open_timeout_ms / 1000):
                 await consumer.start()
-        except (KafkaError, OSError) as error:
-            raise translate(error, f"join group {self._subscription.group}") from error
 
     async def _consume(self, consumer: AIOKafkaConsumer, pulse: Pulse) -> None:
         wanted = self._subscription
@@ -150,16 +148,13 @@ class BatchSubscriber:
 
     async def _commit(self, consumer: AIOKafkaConsumer) -> None:
         """Commit the positions: one poll is in hand at a time, so they are its end."""
-        try:
-            # Without a bound a rebalance that never ends would hold the loop here for ever.
-            async with asyncio.timeout(self._subscription.commit_timeout_ms / 1000):
-                await consumer.commit()
-        except (CommitFailedError, IllegalStateError) as error:
-            self._events.commit_lost(type(error).__name__)
-        except TimeoutError as error:
-            raise BusUnavailable("bus_unavailable", "an offset commit got no answer") from error
-        except KafkaError as error:
-            raise translate(error, "commit offsets") from error
+        with translated("commit offsets"):
+            try:
+                # Without a bound a rebalance that never ends would hold the loop for ever.
+                async with asyncio.timeout(self._subscription.commit_timeout_ms / 1000):
+                    await consumer.commit()
+            except (CommitFailedError, IllegalStateError) as error:
+                self._events.commit_lost(type(error).__name__)
 
     async def _step_over(
         self, consumer: AIOKafkaConsumer, unreadable: UnreadableRecord, pulse: Pulse
