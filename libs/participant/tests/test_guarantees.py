@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Phase, ResultStatus, TerminalStatus
-from sagabus_participant.admission import Answer, Call, Ignore, Run, admit
+from sagabus_participant.admission import Admission, Answer, Call, Ignore, Run, admit
 from sagabus_participant.journal import (
     Activation,
     Ask,
@@ -72,7 +72,7 @@ class Participant(RuleBasedStateMachine):
         local=st.booleans(), idempotent=st.booleans(), cancel=st.booleans(), resolve=st.booleans()
     )
     def start(self, local: bool, idempotent: bool, cancel: bool, resolve: bool) -> None:
-        self.rules = StepRules(local, idempotent=idempotent, has_cancel=cancel, has_resolve=resolve)
+        self.step = StepRules(local, idempotent=idempotent, has_cancel=cancel, has_resolve=resolve)
         self.journal, self.world, self.now = Activation(), World(), 0
         self.past: dict[str, Reply] = {}
         self.heard: list[tuple[Ask, Reply]] = []
@@ -88,20 +88,32 @@ class Participant(RuleBasedStateMachine):
         operation=st.sampled_from([None, None, "op-1", "op-2"]),
         kind=st.sampled_from(LOCAL_KINDS),
     )
-    def a_command_comes(self, question, attempt, operation, kind) -> None:
+    def a_command_comes(
+        self,
+        question: tuple[Phase, Phase | None],
+        attempt: int,
+        operation: str | None,
+        kind: Found,
+    ) -> None:
         name = f"{question[0]}-{question[1]}-{attempt}-{operation}"
         ask = Ask(name, *question, 10 * attempt, operation)
-        decision = admit(self.rules, self.journal, ask, self.past.get(name), self.now)
+        decision = admit(self.step, self.journal, ask, self.past.get(name), self.now)
+        self.a_halt_holds(ask, decision)
         match decision:
             case Answer(reply, activation):
                 self.journal = activation
                 self.answer(ask, reply)
-            case Run() if self.rules.local:
+            case Run() if self.step.local:
                 self.run_local(ask, decision, kind)
             case Run() if all(queued.command_id != name for queued in self.queue):
                 self.queue.append(ask)
             case _:
                 pass
+
+    def a_halt_holds(self, ask: Ask, decision: Admission) -> None:
+        halt = self.journal.effect(ask.about).halt
+        if halt is not None and isinstance(decision, Run):
+            assert ask.recovery_operation_id not in {None, halt.recovery_operation_id}
 
     def run_local(self, ask: Ask, run: Run, kind: Found) -> None:
         assert run.call.applies, "a local step asks its journal, never a handler"
@@ -117,16 +129,16 @@ class Participant(RuleBasedStateMachine):
 
     @precondition(lambda self: self.queue)
     @rule(index=st.integers(0, 5), kind=st.sampled_from(LOCAL_KINDS))
-    def a_worker_begins(self, index, kind) -> None:
+    def a_worker_begins(self, index: int, kind: Found) -> None:
         ask = self.queue[index % len(self.queue)]
         if ask.phase in {Phase.EXECUTE, Phase.COMPENSATE}:
             ask = next(a for a in self.queue if a.phase in {Phase.EXECUTE, Phase.COMPENSATE})
         if any(busy.command_id == ask.command_id for busy, _ in self.flying):
             return
         past = self.past.get(ask.command_id)
-        decision = admit(self.rules, self.journal, ask, past, self.now)
+        decision = admit(self.step, self.journal, ask, past, self.now)
         match decision:
-            case Run() if self.rules.local:
+            case Run() if self.step.local:
                 self.run_local(ask, decision, kind)
             case Run(call, activation):
                 assert not (call.applies and self.now >= ask.expires_at_ms)
@@ -141,7 +153,7 @@ class Participant(RuleBasedStateMachine):
 
     @precondition(lambda self: self.flying)
     @rule(index=st.integers(0, 5), luck=st.sampled_from(["answer", "lost", "bug", "halt", "retry"]))
-    def a_call_ends(self, index, luck) -> None:
+    def a_call_ends(self, index: int, luck: str) -> None:
         ask, call = self.flying.pop(index % len(self.flying))
         finding = self.outside(call, forbid=luck != "retry")
         if luck == "lost":
@@ -164,7 +176,7 @@ class Participant(RuleBasedStateMachine):
         return Finding(kind, finding.reason)
 
     def settled(self, ask: Ask, call: Call, finding: Finding, journal: Activation) -> None:
-        result = settle(self.rules, journal, ask, call, finding)
+        result = settle(self.step, journal, ask, call, finding)
         self.journal = result.activation
         match result:
             case Settled():
@@ -172,7 +184,7 @@ class Participant(RuleBasedStateMachine):
                 self.queue = [a for a in self.queue if a.command_id != ask.command_id]
                 self.answer(ask, result.reply)
             case Later():
-                if self.rules.local and ask not in self.queue:
+                if self.step.local and ask not in self.queue:
                     self.queue.append(ask)
 
     def answer(self, ask: Ask, reply: Reply) -> None:
@@ -203,7 +215,7 @@ class Participant(RuleBasedStateMachine):
         self.world.apply(self.zombies.pop().about)
 
     @rule(by=st.integers(1, 12))
-    def time_passes(self, by) -> None:
+    def time_passes(self, by: int) -> None:
         self.now += by
 
     @invariant()

@@ -1,5 +1,7 @@
 """Settlement, case by case: given the journal, when a handler has answered, then this."""
 
+from typing import TypeAlias
+
 import pytest
 
 from sagabus_core.payload import Payload
@@ -26,8 +28,9 @@ MINE = Activation(Effect(EffectState.INTENT, intent_command_id="c"))
 DONE = Activation(Effect(EffectState.SUCCEEDED, output=OUTPUT))
 FENCED = Activation(Effect(EffectState.FENCED, reason=WHY))
 UNDOING = Activation(DONE.execute, Effect(EffectState.INTENT, intent_command_id="c"))
-S, F = ResultStatus, Found
-QUESTIONS = {
+S: TypeAlias = ResultStatus
+F: TypeAlias = Found
+QUESTIONS: dict[Call, tuple[Phase, Phase | None]] = {
     Call.EXECUTE: (Phase.EXECUTE, None),
     Call.COMPENSATE: (Phase.COMPENSATE, None),
     Call.CANCEL: (Phase.CANCEL, None),
@@ -78,7 +81,9 @@ def after(
         (OUTSIDE, UNDOING, Call.RESOLVE_COMPENSATE, F.REJECTED, S.REJECTED, EffectState.NONE),
     ],
 )
-def test_answer_and_journal(rules, journal, call, kind, status, state) -> None:
+def test_answer_and_journal(
+    rules: StepRules, journal: Activation, call: Call, kind: F, status: S, state: EffectState
+) -> None:
     result = after(rules, journal, call, kind)
     assert isinstance(result, Settled)
     assert result.reply.status is status
@@ -96,7 +101,9 @@ def test_answer_and_journal(rules, journal, call, kind, status, state) -> None:
         (OUTSIDE, UNDOING, Call.RESOLVE_COMPENSATE, F.REJECTED, Call.COMPENSATE),
     ],
 )
-def test_not_answered_yet(rules, journal, call, kind, asked) -> None:
+def test_not_answered_yet(
+    rules: StepRules, journal: Activation, call: Call, kind: F, asked: Call | None
+) -> None:
     assert isinstance(after(rules, journal, call, kind, asked), Later)
 
 
@@ -107,7 +114,7 @@ def test_a_halt_keeps_the_recovery_operation_under_which_it_happened() -> None:
 
 
 @pytest.mark.parametrize("kind", [F.UNKNOWN, F.HALTED, F.FAILED, F.TRANSIENT, F.SUCCEEDED])
-def test_what_a_callback_settled_meanwhile_is_answered_instead_of_doubt(kind) -> None:
+def test_what_a_callback_settled_meanwhile_is_answered_instead_of_doubt(kind: F) -> None:
     result = after(OUTSIDE, DONE, Call.EXECUTE, kind)
     assert isinstance(result, Settled)
     assert result.reply.status is S.SUCCEEDED

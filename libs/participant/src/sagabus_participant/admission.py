@@ -1,4 +1,4 @@
-"""Admission: may this command start a handler, or is the answer already known?
+"""Admission: whether a command may start a handler, or its answer is already known.
 
 A plain function of the journal, the command and the time. The caller holds the lock of the
 activation, and makes what is returned durable before anything is answered or called.
@@ -108,9 +108,8 @@ def admit(
         if ask.recovery_operation_id in {None, effect.halt.recovery_operation_id}:
             return Answer(_still_halted(ask, effect.halt.reason), activation)
         effect = replace(effect, halt=None)
-    return _RULES[ask.phase, ask.target](
-        rules, activation.replacing(ask.about, effect), ask, expired
-    )
+    after = activation.replacing(ask.about, effect)
+    return _RULES[ask.phase, ask.target](_Case(rules, after, ask, expired))
 
 
 def known_reply(activation: Activation, ask: Ask) -> Reply | None:
@@ -143,67 +142,78 @@ _KNOWN: Final[dict[tuple[Phase, EffectState], ResultStatus]] = {
 """Settled outcomes and what they answer. An undo is never settled REJECTED or FENCED."""
 
 
-def _execute(rules: StepRules, activation: Activation, ask: Ask, expired: bool) -> Admission:
-    return _apply(rules, activation, ask, expired)
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """An open activation and the question to it."""
+
+    rules: StepRules
+    activation: Activation
+    ask: Ask
+    expired: bool
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether something outside was called and the receipt is missing."""
+        return self.activation.effect(self.ask.about).state is EffectState.INTENT
 
 
-def _compensate(rules: StepRules, activation: Activation, ask: Ask, expired: bool) -> Admission:
-    if not rules.has_compensate:
-        return Answer(_halted(NO_COMPENSATION), activation)
-    return _apply(rules, activation, ask, expired)
+def _compensate(case: _Case) -> Admission:
+    if not case.rules.has_compensate:
+        return Answer(_halted(NO_COMPENSATION), case.activation)
+    return _apply(case)
 
 
-def _apply(rules: StepRules, activation: Activation, ask: Ask, expired: bool) -> Admission:
+def _apply(case: _Case) -> Admission:
     """Start an effect, or find out what became of the last call: never a guess."""
-    call = Call.EXECUTE if ask.phase is Phase.EXECUTE else Call.COMPENSATE
-    effect = activation.effect(ask.about)
-    in_doubt = effect.state is EffectState.INTENT
-    if not in_doubt or (rules.idempotent and not expired):
-        if rules.local:
-            return Run(call, activation)
-        begun = replace(effect, state=EffectState.INTENT, intent_command_id=ask.command_id)
-        return Run(call, activation.replacing(ask.about, begun))
-    if rules.has_resolve:
-        return Run(_resolving(ask.about), activation)
-    return Answer(Reply(ResultStatus.UNKNOWN, reason=IN_DOUBT, final=False), activation)
+    about, rules = case.ask.about, case.rules
+    if case.in_doubt and (case.expired or not rules.idempotent):
+        return _look_up(case)
+    call = Call.EXECUTE if about is Phase.EXECUTE else Call.COMPENSATE
+    if rules.local:
+        return Run(call, case.activation)
+    begun = replace(
+        case.activation.effect(about),
+        state=EffectState.INTENT,
+        intent_command_id=case.ask.command_id,
+    )
+    return Run(call, case.activation.replacing(about, begun))
 
 
-def _cancel(rules: StepRules, activation: Activation, ask: Ask, _expired: bool) -> Admission:
+def _look_up(case: _Case) -> Admission:
+    if case.rules.has_resolve and case.in_doubt:
+        undoing = case.ask.about is Phase.COMPENSATE
+        call = Call.RESOLVE_COMPENSATE if undoing else Call.RESOLVE_EXECUTE
+        return Run(call, case.activation)
+    unknown = Reply(ResultStatus.UNKNOWN, reason=IN_DOUBT, final=False)
+    return Answer(unknown, case.activation)
+
+
+def _cancel(case: _Case) -> Admission:
+    if not case.in_doubt and not case.rules.retriable:
+        return _fence(case)
+    if case.in_doubt and case.rules.has_cancel:
+        return Run(Call.CANCEL, case.activation)
     pending = Reply(ResultStatus.RESOLUTION_PENDING, reason=IN_DOUBT, final=False)
-    if rules.retriable:
-        return Answer(pending, activation)
-    if activation.execute.state is EffectState.NONE:
-        return _fence(activation, ask)
-    if rules.has_cancel:
-        return Run(Call.CANCEL, activation)
-    return Answer(pending, activation)
+    return Answer(pending, case.activation)
 
 
-def _resolve_execute(
-    rules: StepRules, activation: Activation, ask: Ask, _expired: bool
-) -> Admission:
-    if activation.execute.state is EffectState.NONE and not rules.retriable:
-        return _fence(activation, ask)
-    if activation.execute.state is EffectState.INTENT and rules.has_resolve:
-        return Run(Call.RESOLVE_EXECUTE, activation)
-    return Answer(Reply(ResultStatus.UNKNOWN, reason=IN_DOUBT, final=False), activation)
+def _resolve_execute(case: _Case) -> Admission:
+    if not case.in_doubt and not case.rules.retriable:
+        return _fence(case)
+    return _look_up(case)
 
 
-def _resolve_compensate(
-    rules: StepRules, activation: Activation, _ask: Ask, _expired: bool
-) -> Admission:
-    if activation.compensate.state is EffectState.NONE:
-        reply = Reply(ResultStatus.REJECTED, reason=NOT_COMPENSATED, final=False)
-        return Answer(reply, activation)
-    if rules.has_resolve:
-        return Run(Call.RESOLVE_COMPENSATE, activation)
-    return Answer(Reply(ResultStatus.UNKNOWN, reason=IN_DOUBT, final=False), activation)
+def _resolve_compensate(case: _Case) -> Admission:
+    if case.in_doubt:
+        return _look_up(case)
+    undone_not = Reply(ResultStatus.REJECTED, reason=NOT_COMPENSATED, final=False)
+    return Answer(undone_not, case.activation)
 
 
-_Rule: TypeAlias = Callable[[StepRules, Activation, Ask, bool], Admission]
+_Rule: TypeAlias = Callable[[_Case], Admission]
 
 _RULES: Final[dict[tuple[Phase, Phase | None], _Rule]] = {
-    (Phase.EXECUTE, None): _execute,
+    (Phase.EXECUTE, None): _apply,
     (Phase.CANCEL, None): _cancel,
     (Phase.COMPENSATE, None): _compensate,
     (Phase.RESOLVE, Phase.EXECUTE): _resolve_execute,
@@ -212,13 +222,14 @@ _RULES: Final[dict[tuple[Phase, Phase | None], _Rule]] = {
 """What an open activation does with each question."""
 
 
-def _fence(activation: Activation, ask: Ask) -> Answer:
+def _fence(case: _Case) -> Answer:
     # Nothing was ever called: the negative answer and the block of every later EXECUTE become
     # durable in the same transaction.
-    fenced = replace(activation, execute=Effect(EffectState.FENCED, reason=NOT_EXECUTED))
-    status = ResultStatus.CANCEL_CONFIRMED if ask.phase is Phase.CANCEL else ResultStatus.REJECTED
-    reason = None if ask.phase is Phase.CANCEL else NOT_EXECUTED
-    return Answer(Reply(status, reason=reason), fenced)
+    fenced = Effect(EffectState.FENCED, reason=NOT_EXECUTED)
+    after = replace(case.activation, execute=fenced)
+    if case.ask.phase is Phase.CANCEL:
+        return Answer(Reply(ResultStatus.CANCEL_CONFIRMED), after)
+    return Answer(Reply(ResultStatus.REJECTED, reason=NOT_EXECUTED), after)
 
 
 def _halted(reason: Reason) -> Reply:
@@ -229,7 +240,3 @@ def _still_halted(ask: Ask, reason: Reason) -> Reply:
     if ask.phase is not Phase.CANCEL:
         return _halted(reason)
     return Reply(ResultStatus.ALREADY_TERMINAL, TerminalStatus.HALTED, reason=reason, final=False)
-
-
-def _resolving(about: Phase) -> Call:
-    return Call.RESOLVE_COMPENSATE if about is Phase.COMPENSATE else Call.RESOLVE_EXECUTE

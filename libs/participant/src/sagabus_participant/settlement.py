@@ -63,24 +63,33 @@ def settle(
         if not rules.retriable and _contradicts(activation.effect(about), about, finding.kind):
             return Settled(activation, _raw(ask, finding), conflict=True)
         return Settled(activation, known)
+    return _open(rules, activation, ask, call, finding)
+
+
+def _open(
+    rules: StepRules, activation: Activation, ask: Ask, call: Call, finding: Finding
+) -> Settlement:
+    about = call.about
+    result: Settlement
     match finding.kind:
         case Found.SUCCEEDED:
             done = Effect(EffectState.SUCCEEDED, output=finding.output)
-            return _final(activation, ask, about, done)
+            result = _final(activation, ask, about, done)
         case Found.REJECTED:
-            return _rejected(rules, activation, ask, call, finding)
+            result = _rejected(rules, activation, ask, call, finding)
         case Found.CONFIRMED:
             fenced = Effect(EffectState.FENCED, reason=finding.reason or UNEXPLAINED)
-            return _final(activation, ask, about, fenced)
+            result = _final(activation, ask, about, fenced)
         case Found.TRANSIENT if rules.local or rules.idempotent or not call.applies:
-            return Later(activation)
+            result = Later(activation)
         case Found.FAILED if rules.local:
-            return _halted(activation, ask, about, finding)
+            result = _halted(activation, ask, about, finding)
         case Found.HALTED:
-            return _halted(activation, ask, about, finding)
+            result = _halted(activation, ask, about, finding)
         case Found.UNKNOWN | Found.PENDING | Found.TRANSIENT | Found.FAILED:
             # After an intent nobody knows what was applied: never HALTED, never a rejection.
-            return Settled(activation, _in_doubt(ask, finding.reason))
+            result = Settled(activation, _in_doubt(ask, finding.reason))
+    return result
 
 
 def _rejected(
