@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from pydantic import BaseModel
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.errors import SagabusError
+from sagabus_core.vocabulary import Phase
 from sagabus_messages import json_value
 from sagabus_participant.admission import Call
 from sagabus_participant.errors import OutputError
 from sagabus_participant.journal import Activation, Finding, Found, Reason
-from sagabus_participant.orders import Order, read_input
+from sagabus_participant.orders import Order
 from sagabus_participant.outcomes import Outcome, finding_of
 from sagabus_participant.session import JOURNAL
 from sagabus_participant.step import Context, LocalContext
@@ -22,40 +24,50 @@ from sagabus_participant.telemetry import EVENT_HANDLER_FAILED, EVENT_HANDLER_TR
 from sagabus_runtime.logs import get_logger
 from sagabus_store import Connection, StoreUnavailable, translated
 
-__all__ = ["call_external", "call_local", "context_fields"]
+__all__ = ["Due", "call_external", "call_local"]
 
 HANDLER_ERROR: Final = "handler_error"
 
 
-async def call_local(conn: Connection, order: Order, call: Call, activation: Activation) -> Finding:
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A call that admission has granted; `given` is the input of EXECUTE."""
+
+    order: Order
+    call: Call
+    activation: Activation
+    given: BaseModel | None = None
+
+
+async def call_local(conn: Connection, due: Due) -> Finding:
     """Call a local handler inside the open savepoint.
 
     Afterwards the savepoint is open again, and holds nothing unless the finding is SUCCEEDED.
     Raises `StoreUnavailable` only where the connection itself is lost.
     """
-    ctx = LocalContext(conn=conn, **context_fields(order, call, activation))
-    finding = await _guarded(conn, order, call, ctx)
+    ctx = LocalContext(conn=conn, **_context_fields(due))
+    finding = await _guarded(conn, due, ctx)
     if finding.kind is Found.SUCCEEDED:
-        finding = await _kept(conn, order, call, finding)
+        finding = await _kept(conn, due, finding)
     if finding.kind is not Found.SUCCEEDED:
         with translated():
             await conn.execute(JOURNAL["undo_savepoint"])
     return finding
 
 
-async def _guarded(conn: Connection, order: Order, call: Call, ctx: Context) -> Finding:
+async def _guarded(conn: Connection, due: Due, ctx: Context) -> Finding:
     try:
         with translated():
-            async with asyncio.timeout(order.step.options.timeout_ms / 1000):
-                outcome = await _handler(order, call, ctx)
-        return finding_of(outcome, order.step.output_schema)
-    except Exception as error:  # noqa: BLE001  # this is the supervised edge of foreign code
+            async with asyncio.timeout(due.order.step.options.timeout_ms / 1000):
+                outcome = await _handler(due, ctx)
+        return finding_of(outcome, due.order.step.output_schema)
+    except Exception as error:  # this is the supervised edge of foreign code
         if isinstance(error, StoreUnavailable) and conn.is_closed():
             raise
-        return _failure(order, call, error)
+        return _failure(due, error)
 
 
-async def _kept(conn: Connection, order: Order, call: Call, finding: Finding) -> Finding:
+async def _kept(conn: Connection, due: Due, finding: Finding) -> Finding:
     try:
         with translated():
             await conn.execute(JOURNAL["next_savepoint"])
@@ -63,31 +75,31 @@ async def _kept(conn: Connection, order: Order, call: Call, finding: Finding) ->
         # A handler that swallowed a database error leaves an aborted transaction behind.
         if conn.is_closed():
             raise
-        return _failure(order, call, RuntimeError(error.code))
+        return _failure(due, RuntimeError(error.code))
     return finding
 
 
-async def call_external(order: Order, call: Call, activation: Activation, left_ms: int) -> Finding:
+async def call_external(due: Due, left_ms: int) -> Finding:
     """Call an external handler; it is cancelled after `left_ms` or the step's own time-out."""
-    ctx = Context(**context_fields(order, call, activation))
-    limit_ms = min(order.step.options.timeout_ms, max(left_ms, 1))
+    ctx = Context(**_context_fields(due))
+    limit_ms = min(due.order.step.options.timeout_ms, max(left_ms, 1))
     try:
         async with asyncio.timeout(limit_ms / 1000):
-            outcome = await _handler(order, call, ctx)
-        return finding_of(outcome, order.step.output_schema)
+            outcome = await _handler(due, ctx)
+        return finding_of(outcome, due.order.step.output_schema)
     except TimeoutError as error:
-        get_logger().warning(EVENT_HANDLER_FAILED, **_where(order, call, error))
+        get_logger().warning(EVENT_HANDLER_FAILED, **_where(due, error))
         return Finding(Found.UNKNOWN, Reason("call_timed_out", f"no answer in {limit_ms} ms"))
     except Exception as error:  # noqa: BLE001  # this is the supervised edge of foreign code
-        return _failure(order, call, error)
+        return _failure(due, error)
 
 
-def _handler(order: Order, call: Call, ctx: Any) -> Awaitable[Outcome]:
-    handler: Any = order.step.handler
+def _handler(due: Due, ctx: Any) -> Awaitable[Outcome]:
+    handler: Any = due.order.step.handler
     answer: Awaitable[Outcome]
-    match call:
+    match due.call:
         case Call.EXECUTE:
-            answer = handler.execute(ctx, _input(order))
+            answer = handler.execute(ctx, due.given)
         case Call.COMPENSATE:
             answer = handler.compensate(ctx)
         case Call.CANCEL:
@@ -95,21 +107,15 @@ def _handler(order: Order, call: Call, ctx: Any) -> Awaitable[Outcome]:
         case Call.RESOLVE_EXECUTE | Call.RESOLVE_COMPENSATE:
             answer = handler.resolve(ctx)
         case _:
-            assert_never(call)
+            assert_never(due.call)
     return answer
 
 
-def _input(order: Order) -> BaseModel:
-    given = read_input(order)
-    if isinstance(given, Finding):
-        raise OutputError("payload_contract_mismatch", "checked before; see admission")
-    return given
-
-
-def context_fields(order: Order, call: Call, activation: Activation) -> dict[str, Any]:
+def _context_fields(due: Due) -> dict[str, Any]:
     """Return the fields of a `Context`."""
+    order = due.order
     command = order.command
-    undoing = call in {Call.COMPENSATE, Call.RESOLVE_COMPENSATE}
+    undoing = due.call.about is Phase.COMPENSATE
     return {
         "saga_id": command.saga_id,
         "tenant": command.tenant,
@@ -123,7 +129,7 @@ def context_fields(order: Order, call: Call, activation: Activation) -> dict[str
         "idempotency_key": order.compensate_id if undoing else order.execute_id,
         "execute_key": order.execute_id,
         "expires_at_ms": command.expires_at_ms,
-        "output": _output(activation),
+        "output": _output(due.activation),
         "recovery_operation_id": command.recovery_operation_id,
         "traceparent": order.meta.traceparent,
     }
@@ -134,8 +140,8 @@ def _output(activation: Activation) -> JsonValue:
     return json_value(output) if output is not None else None
 
 
-def _failure(order: Order, call: Call, error: Exception) -> Finding:
-    where = _where(order, call, error)
+def _failure(due: Due, error: Exception) -> Finding:
+    where = _where(due, error)
     transient = isinstance(error, OSError | TimeoutError) or (
         isinstance(error, SagabusError) and error.retryable
     )
@@ -147,16 +153,20 @@ def _failure(order: Order, call: Call, error: Exception) -> Finding:
         return Finding(Found.FAILED, Reason(error.code, error.detail))
     # The type alone: the text of a foreign exception may hold what no message should carry.
     return Finding(
-        Found.FAILED, Reason(HANDLER_ERROR, f"{type(error).__name__} in {order.step.name}.{call}")
+        Found.FAILED,
+        Reason(
+            HANDLER_ERROR,
+            f"{type(error).__name__} in {due.order.step.name}.{due.call.value.lower()}",
+        ),
     )
 
 
-def _where(order: Order, call: Call, error: Exception) -> dict[str, object]:
-    command = order.command
+def _where(due: Due, error: Exception) -> dict[str, object]:
+    command = due.order.command
     return {
         "saga_id": command.saga_id,
         "step": command.step,
         "attempt": command.attempt,
-        "call": call.value,
+        "call": due.call.value,
         "error": repr(error)[:300],
     }

@@ -112,9 +112,7 @@ Cancelled: TypeAlias = Confirmed | AlreadyTerminal | Pending
 Outcome: TypeAlias = Executed | Cancelled
 
 _ANY: Final = TypeAdapter(dict[str, object])
-_TERMINAL: Final[
-    dict[TerminalStatus, Literal[Found.SUCCEEDED, Found.REJECTED, Found.HALTED]]
-] = {
+_TERMINAL: Final[dict[TerminalStatus, Literal[Found.SUCCEEDED, Found.REJECTED, Found.HALTED]]] = {
     TerminalStatus.SUCCEEDED: Found.SUCCEEDED,
     TerminalStatus.REJECTED: Found.REJECTED,
     TerminalStatus.HALTED: Found.HALTED,

@@ -79,7 +79,10 @@ class Participant:
         return self._steps.get(name)
 
     def step(
-        self, name: str, input: type[BaseModel], **options: Any  # noqa: A002  # reads as in prose
+        self,
+        name: str,
+        input: type[BaseModel],
+        **options: Any,  # reads as in prose
     ) -> Callable[[S], S]:
         """Register a handler class that needs no arguments; see `StepOptions` for `options`."""
 
@@ -109,8 +112,8 @@ def _checked(
         raise RegistrationError(cause.code, cause.detail) from cause
     if not isinstance(handler, LocalStep | ExternalStep):
         raise RegistrationError(
-            "wrong_handler_type", f"{name}: derive {type(handler).__name__} from LocalStep or"
-            " ExternalStep"
+            "wrong_handler_type",
+            f"{name}: derive {type(handler).__name__} from LocalStep or ExternalStep",
         )
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise RegistrationError("wrong_input_type", f"{name}: `input` must be a pydantic model")
@@ -161,9 +164,7 @@ def _check_rules(name: str, rules: StepRules, options: StepOptions) -> None:
         raise RegistrationError("wrong_step_options", f"{name}: {problem}")
 
 
-def _check_signature(
-    name: str, handler: AnyStep, method: str, model: type[BaseModel]
-) -> None:
+def _check_signature(name: str, handler: AnyStep, method: str, model: type[BaseModel]) -> None:
     function = getattr(handler, method, None)
     if function is None or not (method == "execute" or _defines(handler, method)):
         return

@@ -10,7 +10,14 @@ from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import ResultStatus, TerminalStatus
 from sagabus_participant.journal import Effect, EffectState, Halt, Reason, Reply
 
-__all__ = ["Remembered", "SavedEffect", "answer_columns", "effect_columns", "read_answer", "read_effect"]
+__all__ = [
+    "Remembered",
+    "SavedEffect",
+    "answer_columns",
+    "effect_columns",
+    "read_answer",
+    "read_effect",
+]
 
 Row: TypeAlias = Mapping[str, Any]
 

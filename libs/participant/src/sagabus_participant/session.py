@@ -74,7 +74,9 @@ class Session:
         self._activations = dict(self._loaded)
 
     async def _load_undo_effects(self, orders: Sequence[Order]) -> None:
-        undoing = {o.compensate_id: o.execute_id for o in orders if o.ask.about is not Phase.EXECUTE}
+        undoing = {
+            o.compensate_id: o.execute_id for o in orders if o.ask.about is not Phase.EXECUTE
+        }
         if not undoing:
             return
         for row in await self.conn.fetch(JOURNAL["load_effects"], list(undoing)):

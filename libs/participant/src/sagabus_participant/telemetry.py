@@ -13,7 +13,7 @@ EVENT_HANDLER_TRANSIENT: Final = "participant.handler_transient"
 EVENT_EXPIRED: Final = "participant.command_expired"
 EVENT_CONFLICT: Final = "participant.outcome_conflict"
 EVENT_RECEIPT_DELAYED: Final = "participant.receipt_delayed"
-EVENT_LATE: Final = "participant.answer_after_expiry"
+EVENT_WORK_FAILED: Final = "participant.work_failed"
 
 METRIC_COMMANDS: Final = "sagabus_participant_commands"
 METRIC_EXPIRED: Final = "sagabus_participant_expired"
@@ -31,7 +31,9 @@ class Meters:
             METRIC_COMMANDS, "Answered commands", ["step", "phase", "status"], registry=registry
         )
         self.expired = Counter(
-            METRIC_EXPIRED, "Commands that came too late to start", ["step", "phase"],
+            METRIC_EXPIRED,
+            "Commands that came too late to start",
+            ["step", "phase"],
             registry=registry,
         )
         self.retries = Counter(
