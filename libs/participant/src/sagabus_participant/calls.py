@@ -19,10 +19,10 @@ from sagabus_participant.journal import Activation, Finding, Found, Reason
 from sagabus_participant.orders import Order
 from sagabus_participant.outcomes import Outcome, finding_of
 from sagabus_participant.session import JOURNAL
-from sagabus_participant.step import Context, LocalContext
+from sagabus_participant.step import Context, ExternalContext, LocalContext
 from sagabus_participant.telemetry import EVENT_HANDLER_FAILED, EVENT_HANDLER_TRANSIENT
 from sagabus_runtime.logs import get_logger
-from sagabus_store import Connection, StoreUnavailable, translated
+from sagabus_store import Connection, Database, StoreUnavailable, translated
 
 __all__ = ["Due", "call_external", "call_local"]
 
@@ -79,10 +79,13 @@ async def _kept(conn: Connection, due: Due, finding: Finding) -> Finding:
     return finding
 
 
-async def call_external(due: Due, left_ms: int) -> Finding:
-    """Call an external handler; it is cancelled after `left_ms` or the step's own time-out."""
-    ctx = Context(**_context_fields(due))
-    limit_ms = min(due.order.step.options.timeout_ms, max(left_ms, 1))
+async def call_external(db: Database, due: Due) -> Finding:
+    """Call an external handler; it is cancelled after the step's own time-out.
+
+    A call in flight may outlive its command: a late answer is still a fact.
+    """
+    ctx = ExternalContext(db=db, **_context_fields(due))
+    limit_ms = due.order.step.options.timeout_ms
     try:
         async with asyncio.timeout(limit_ms / 1000):
             outcome = await _handler(due, ctx)
@@ -94,7 +97,7 @@ async def call_external(due: Due, left_ms: int) -> Finding:
         return _failure(due, error)
 
 
-def _handler(due: Due, ctx: Any) -> Awaitable[Outcome]:
+def _handler(due: Due, ctx: Context) -> Awaitable[Outcome]:
     handler: Any = due.order.step.handler
     answer: Awaitable[Outcome]
     match due.call:

@@ -123,23 +123,24 @@ def finding_of(outcome: Outcome, output_schema: str) -> Finding:
     """Return what the pure core makes its decision of. Raises `OutputError`."""
     match outcome:
         case Succeeded(output):
-            return Finding(Found.SUCCEEDED, output=_payload(output, output_schema))
+            finding = Finding(Found.SUCCEEDED, output=_payload(output, output_schema))
         case Rejected(reason, detail):
-            return Finding(Found.REJECTED, Reason(reason, detail))
+            finding = Finding(Found.REJECTED, Reason(reason, detail))
         case Unknown(reason, detail):
-            return Finding(Found.UNKNOWN, Reason(reason, detail))
+            finding = Finding(Found.UNKNOWN, Reason(reason, detail))
         case Halted(reason, detail):
-            return Finding(Found.HALTED, Reason(reason, detail))
+            finding = Finding(Found.HALTED, Reason(reason, detail))
         case Confirmed():
-            return Finding(Found.CONFIRMED, Reason("cancelled"))
+            finding = Finding(Found.CONFIRMED, Reason("cancelled"))
         case Pending():
-            return Finding(Found.PENDING, Reason("outcome_in_doubt"))
+            finding = Finding(Found.PENDING, Reason("outcome_in_doubt"))
         case AlreadyTerminal(status, output, reason):
             succeeded = status is TerminalStatus.SUCCEEDED
             payload = _payload(output, output_schema) if succeeded else None
-            return Finding(_TERMINAL[status], None if succeeded else Reason(reason), payload)
+            finding = Finding(_TERMINAL[status], None if succeeded else Reason(reason), payload)
         case _:
             assert_never(outcome)
+    return finding
 
 
 def _payload(output: Output, schema: str) -> Payload | None:

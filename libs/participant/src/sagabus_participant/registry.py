@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_type_hints
 
 from pydantic import BaseModel
 
@@ -40,6 +40,17 @@ class StepOptions:
     idempotent: bool = False
     invalid_payload: Literal["halt", "reject"] = "halt"
     timeout_ms: int = 10_000
+
+
+class _Options(TypedDict, total=False):
+    """The fields of `StepOptions`, as keywords of the decorator."""
+
+    input_schema: str | None
+    output_schema: str | None
+    retriable: bool
+    idempotent: bool
+    invalid_payload: Literal["halt", "reject"]
+    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +92,8 @@ class Participant:
     def step(
         self,
         name: str,
-        input: type[BaseModel],
-        **options: Any,  # reads as in prose
+        input: type[BaseModel],  # noqa: A002  # it reads as it is meant
+        **options: Unpack[_Options],
     ) -> Callable[[S], S]:
         """Register a handler class that needs no arguments; see `StepOptions` for `options`."""
 
@@ -115,7 +126,7 @@ def _checked(
             "wrong_handler_type",
             f"{name}: derive {type(handler).__name__} from LocalStep or ExternalStep",
         )
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
         raise RegistrationError("wrong_input_type", f"{name}: `input` must be a pydantic model")
     local = isinstance(handler, LocalStep)
     for method in _PARAMETERS:

@@ -24,9 +24,9 @@ from sagabus_participant.outcomes import (
     Resolved,
     Undone,
 )
-from sagabus_store import Connection
+from sagabus_store import Connection, Database
 
-__all__ = ["Context", "ExternalStep", "Input", "LocalContext", "LocalStep"]
+__all__ = ["Context", "ExternalContext", "ExternalStep", "Input", "LocalContext", "LocalStep"]
 
 Input = TypeVar("Input", bound=BaseModel)
 
@@ -67,6 +67,16 @@ class LocalContext(Context):
     conn: Connection
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalContext(Context):
+    """A context outside any transaction; `db` is the participant's own database.
+
+    Its intent is durable, its receipt not yet: a crash in between is found out about.
+    """
+
+    db: Database
+
+
 class LocalStep(ABC, Generic[Input]):
     """A step whose whole effect is in this participant's database."""
 
@@ -83,18 +93,18 @@ class ExternalStep(ABC, Generic[Input]):
     """A step whose effect is outside: an HTTP call, a device, another system."""
 
     @abstractmethod
-    async def execute(self, ctx: Context, order: Input) -> Executed:
+    async def execute(self, ctx: ExternalContext, order: Input) -> Executed:
         """Call the outside. Whatever goes wrong here is answered UNKNOWN, never guessed."""
 
-    async def compensate(self, ctx: Context) -> Compensated:
+    async def compensate(self, ctx: ExternalContext) -> Compensated:
         """Undo what `execute` did; called only after a recorded success."""
         raise NotImplementedError
 
-    async def cancel(self, ctx: Context) -> Cancelled:
+    async def cancel(self, ctx: ExternalContext) -> Cancelled:
         """Make the outside refuse the key for ever, or say that it is too late."""
         raise NotImplementedError
 
-    async def resolve(self, ctx: Context) -> Resolved:
+    async def resolve(self, ctx: ExternalContext) -> Resolved:
         """Find out what became of the effect that `ctx.target` names.
 
         `Rejected` about EXECUTE only once the outside can never apply the key any more.

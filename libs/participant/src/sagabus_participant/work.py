@@ -55,8 +55,7 @@ class WorkBench:
         if due is None:
             return
         await failpoints.reach("participant.after-intent")
-        left_ms = order.ask.expires_at_ms - await self._shell.db.now_ms()
-        finding = await call_external(due, left_ms if due.call.applies else 60_000)
+        finding = await call_external(self._shell.db, due)
         await failpoints.reach("participant.after-call")
         await self._receive(item, due, finding)
 

@@ -20,8 +20,10 @@ __all__ = ["WorkerOptions", "Workers"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`concurrency` bounds the calls in flight; a dead process's work is taken over after
-    `lease_ms`; `poll_ms` is how soon work of other processes is noticed.
+    """Limits of the workers of one process.
+
+    `concurrency` bounds the calls in flight; the work of a dead process is taken over after
+    `lease_ms`; `poll_ms` is how soon work that other processes stored is noticed.
     """
 
     concurrency: int = 32
@@ -38,8 +40,10 @@ class Workers:
         self._bench = WorkBench(shell)
 
     async def run(self, pulse: Pulse) -> None:
-        """A `Loop.run`. On stop the calls in hand are finished, or cancelled with the loop: their
-        commands are then in doubt, which the next owner of the lease finds out about.
+        """Work until `pulse.stopping`, then finish the calls in hand and return.
+
+        Calls that are cancelled with the loop stay in doubt; the next owner of their lease finds
+        out about them.
         """
         crew = _Crew(self._shell, self._options, self._bench)
         try:
@@ -89,13 +93,14 @@ class _Crew:
     async def _work(self, item: Item) -> None:
         try:
             await self._bench.work(item)
-        except Exception as error:  # the supervised loop of one item
+        except Exception as error:  # noqa: BLE001  (the supervised loop of one item)
             # The row stays and its lease runs out: tried again, by us or by somebody else.
-            log = get_logger()
-            if is_retryable(error):
-                log.warning(EVENT_WORK_FAILED, item=item.id, error=repr(error)[:300])
-            else:
-                log.error(EVENT_WORK_FAILED, item=item.id, exc_info=error)
+            get_logger().warning(
+                EVENT_WORK_FAILED,
+                item=item.id,
+                error=repr(error)[:300],
+                exc_info=None if is_retryable(error) else error,
+            )
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
