@@ -126,7 +126,7 @@ def _checked(
             "wrong_handler_type",
             f"{name}: derive {type(handler).__name__} from LocalStep or ExternalStep",
         )
-    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
+    if not _is_model(model):
         raise RegistrationError("wrong_input_type", f"{name}: `input` must be a pydantic model")
     local = isinstance(handler, LocalStep)
     for method in _PARAMETERS:
@@ -149,6 +149,10 @@ def _checked(
         rules,
         options,
     )
+
+
+def _is_model(given: object) -> bool:
+    return inspect.isclass(given) and issubclass(given, BaseModel)
 
 
 def _defines(handler: AnyStep, method: str) -> bool:
