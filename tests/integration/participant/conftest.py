@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -34,7 +35,7 @@ from sagabus_participant import (
 )
 from sagabus_participant.session import WORK
 from sagabus_participant.work import Item
-from sagabus_store import SHARED, Component, Database, InboxWindow, inbox, migrate
+from sagabus_store import SHARED, Component, Database, DatabaseOptions, InboxWindow, inbox, migrate
 
 DIGEST = "0" * 64
 
@@ -138,7 +139,7 @@ class Rig:
         self.heard += fresh
         return fresh
 
-    def _result(self, row: dict[str, bytes]) -> Result:
+    def _result(self, row: Any) -> Result:
         headers = unpack_headers(row["headers"])
         record = Record(str(row["topic"]), 0, 0, row["key"], row["value"], headers, 0)
         body = decode(record, self.shell.topics).body
@@ -165,9 +166,10 @@ async def rig_of(database: str) -> AsyncIterator[RigFactory]:
         participant: Participant, step: str, components: Sequence[Component] = ()
     ) -> Rig:
         await migrate(database, [SHARED, COMPONENT, *components])
-        db = await Database.connect(database)
+        db = Database(database, DatabaseOptions("test", pool_size=4))
+        await db.open()
         opened.append(db)
-        window = InboxWindow(30)
+        window = InboxWindow(1)
         await inbox.maintain(db, window)
         shell = Shell(participant, db, Topics("t."), Meters(CollectorRegistry()), window)
         async with db.transaction() as conn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import ResultStatus, TerminalStatus
@@ -19,7 +19,12 @@ __all__ = [
     "read_effect",
 ]
 
-Row: TypeAlias = Mapping[str, Any]
+
+class Row(Protocol):
+    """A database row by column name."""
+
+    def __getitem__(self, key: str, /) -> Any:  # noqa: ANN401  (whatever the column holds)
+        """Return the value of a column."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from pydantic import Field
 
-from sagabus_bus import BatchSubscriber, KafkaConnection, Subscription
+from sagabus_bus import BatchSubscriber, BusMetrics, KafkaConnection, Subscription
 from sagabus_messages import Topics
+from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
 from sagabus_participant.batches import CommandBatches
 from sagabus_participant.callbacks import Callbacks
 from sagabus_participant.errors import ParticipantError
@@ -44,7 +45,7 @@ HOUSEKEEPING_MS: Final = 15_000
 class ParticipantSettings(KafkaSettings, PostgresSettings):
     """Settings of every participant process."""
 
-    inbox_days: int = Field(default=30, ge=1, le=366)
+    inbox_days: int = Field(default=30, ge=1, le=365)
     """How long a repeat is recognised; must exceed topic retention plus redrive age."""
     worker_concurrency: int = Field(default=32, ge=1, le=1000)
     """Most external calls in flight in one process."""
@@ -84,7 +85,9 @@ class ParticipantService:
         self._settings = settings
         self._extras = extras or Extras()
         self._meters = Meters(self.health.registry)
+        self._bus_metrics = BusMetrics(self.health.registry)
         self._window = InboxWindow(settings.inbox_days)
+        self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
         self._db: Database | None = None
         self._loops: tuple[Loop, ...] = ()
 
@@ -103,7 +106,8 @@ class ParticipantService:
         options = DatabaseOptions(
             application_name=f"sagabus-{self.name}", pool_size=self._settings.postgres_pool_size
         )
-        db = self._db = await Database.connect(dsn, options)
+        db = self._db = Database(dsn, options)
+        await db.open()
         async with db.connection() as conn:
             await require_current(conn, components)
         await inbox.maintain(db, self._window)
@@ -116,9 +120,8 @@ class ParticipantService:
         connection = KafkaConnection.of(self._settings, f"sagabus-{self.name}")
         subscription = Subscription(shell.consumer, (topics.command(self.name),))
         subscriber = BatchSubscriber(
-            connection, subscription, CommandBatches(shell), registry=self.health.registry
+            connection, subscription, CommandBatches(shell), metrics=self._bus_metrics
         )
-        self.health.add_check("kafka", subscriber.problem)
         options = WorkerOptions(self._settings.worker_concurrency, self._settings.worker_lease_ms)
         workers = Workers(shell, options)
         running = Running(db, Callbacks(shell), self.health)

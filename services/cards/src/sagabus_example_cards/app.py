@@ -50,7 +50,8 @@ class CardsService:
         await self.stop()
         dsn = self._settings.postgres.get_secret_value()
         await migrate(dsn, [TABLES])
-        self._db = await Database.connect(dsn, DatabaseOptions(application_name="sagabus-cards"))
+        self._db = Database(dsn, DatabaseOptions(application_name="sagabus-cards"))
+        await self._db.open()
         self.health.add_check("postgres", self._db.problem)
 
     async def _serve(self, pulse: Pulse) -> None:

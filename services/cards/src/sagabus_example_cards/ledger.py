@@ -39,14 +39,14 @@ class Ledger:
         """Charge or decline, unless the key was decided about before."""
         wish = "declined" if mood_of(card).declines else "charged"
         async with self._db.transaction() as conn:
-            row = await conn.fetchrow(SQL["charge"], key, reference, card, amount_cents, wish)
+            (row,) = await conn.fetch(SQL["charge"], key, reference, card, amount_cents, wish)
         body = {"status": row["status"], "charge_id": row["charge_id"]}
         return Decision(body, row["requests"] > 1 or row["status"] == "forbidden")
 
     async def settle(self, key: str) -> dict[str, str | None]:
         """Return the decision about a key; one that was never seen is forbidden from now on."""
         async with self._db.transaction() as conn:
-            row = await conn.fetchrow(SQL["settle"], key)
+            (row,) = await conn.fetch(SQL["settle"], key)
         return {"status": row["status"], "charge_id": row["charge_id"]}
 
     async def refund(self, key: str, charge_key: str) -> Refund | None:

@@ -57,7 +57,7 @@ class ShipStep(ExternalStep[Ship]):
         """Ask the carrier under the idempotency key; its first decision stands."""
         status = _first_status(order.address)
         async with ctx.db.transaction() as conn:
-            row = await conn.fetchrow(
+            (row,) = await conn.fetch(
                 SQL["ask"], ctx.idempotency_key, order.order, order.address, status, self._delay_ms
             )
         return _answer(row["status"], row["shipment_id"])
@@ -65,7 +65,7 @@ class ShipStep(ExternalStep[Ship]):
     async def resolve(self, ctx: ExternalContext) -> Resolved:
         """Ask what became of the key; one that the carrier never saw is forbidden first."""
         async with ctx.db.transaction() as conn:
-            row = await conn.fetchrow(SQL["settle"], ctx.idempotency_key)
+            (row,) = await conn.fetch(SQL["settle"], ctx.idempotency_key)
         return _answer(row["status"], row["shipment_id"])
 
 
