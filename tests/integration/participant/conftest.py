@@ -163,7 +163,10 @@ async def rig_of(database: str) -> AsyncIterator[RigFactory]:
     opened: list[Database] = []
 
     async def start(
-        participant: Participant, step: str, components: Sequence[Component] = ()
+        participant: Participant,
+        step: str,
+        components: Sequence[Component] = (),
+        prefix: str = "t.",
     ) -> Rig:
         await migrate(database, [SHARED, COMPONENT, *components])
         db = Database(database, DatabaseOptions("test", pool_size=4))
@@ -171,7 +174,7 @@ async def rig_of(database: str) -> AsyncIterator[RigFactory]:
         opened.append(db)
         window = InboxWindow(1)
         await inbox.maintain(db, window)
-        shell = Shell(participant, db, Topics("t."), Meters(CollectorRegistry()), window)
+        shell = Shell(participant, db, Topics(prefix), Meters(CollectorRegistry()), window)
         async with db.transaction() as conn:
             await conn.execute("create table if not exists applied (key text, what text)")
         return Rig(shell, step)
