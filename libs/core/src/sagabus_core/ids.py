@@ -20,6 +20,7 @@ __all__ = [
     "dead_letter_id",
     "effect_id",
     "lifecycle_id",
+    "redrive_id",
     "result_event_id",
     "saga_id",
     "shard_of",
@@ -85,6 +86,14 @@ def start_answer_id(start_source: str, start_id: str) -> str:
 def dead_letter_id(topic: str, partition: int, offset: int) -> str:
     """Return the id of a dead letter; the same source record always derives the same id."""
     return _derive("dead-letter", topic, partition, offset)
+
+
+def redrive_id(original: str, operation: str) -> str:
+    """Return the new ce_id of a command (by its command_id) that an operation edited and redrove.
+
+    The same operation again derives the same id, so repeating a redrive repeats a record.
+    """
+    return _derive("redrive", original, operation)
 
 
 def trigger_id(cause: str, ordinal: int) -> str:

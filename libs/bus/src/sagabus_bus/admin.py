@@ -1,0 +1,255 @@
+"""Topics are created on purpose, and what groups have read is there for `doctor` and `why`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Protocol
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from sagabus_bus.connection import KafkaConnection
+from sagabus_bus.errors import BusUnavailable, TopicMismatch, TopicUnavailable, translate
+
+__all__ = [
+    "CreatesTopic",
+    "EnsuredTopic",
+    "GroupMember",
+    "GroupState",
+    "PartitionLag",
+    "TopicAdmin",
+]
+
+CREATION_TIMEOUT_S: Final = 15.0
+CREATION_POLL_S: Final = 0.02
+BROKER_DEFAULT: Final = -1
+_ALIVE: Final = frozenset({"Stable", "PreparingRebalance", "CompletingRebalance"})
+
+
+class CreatesTopic(Protocol):
+    """The part of `sagabus_messages.topics.TopicSpec` that a broker needs."""
+
+    @property
+    def name(self) -> str:
+        """The complete name, prefix included."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions."""
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Kafka topic settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnsuredTopic:
+    """A topic that exists as the catalogue says."""
+
+    name: str
+    partitions: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How far a group has come in one partition; `committed` is None before its first commit."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int
+
+    @property
+    def behind(self) -> int:
+        """Records that the group has not settled, as far as offsets can tell."""
+        return max(0, self.end - (self.committed or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One living consumer of a group."""
+
+    member_id: str
+    client_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """What the broker says of a consumer group: `Stable`, `Empty`, `Dead` (unknown) ..."""
+
+    group: str
+    state: str
+    members: tuple[GroupMember, ...]
+
+    @property
+    def alive(self) -> bool:
+        """Whether somebody reads."""
+        return self.state in _ALIVE and bool(self.members)
+
+
+class TopicAdmin:
+    """Creates and describes topics, and reads the positions of groups. Use as `async with`.
+
+    Every method raises `BusUnavailable` when the broker does not answer.
+    """
+
+    def __init__(
+        self, connection: KafkaConnection, replication_factor: int = BROKER_DEFAULT
+    ) -> None:
+        self._connection = connection
+        self._replication_factor = replication_factor
+        self._client: AIOKafkaAdminClient | None = None
+
+    async def __aenter__(self) -> TopicAdmin:
+        client = AIOKafkaAdminClient(**self._connection.options())
+        try:
+            await client.start()
+        except (KafkaError, OSError) as error:
+            await client.close()
+            raise translate(error, f"reach Kafka at {self._connection.bootstrap}") from error
+        self._client = client
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def ensure(self, specs: Iterable[CreatesTopic]) -> tuple[EnsuredTopic, ...]:
+        """Create what is missing; return every topic once all can be written to and read.
+
+        Safe to call twice and at once from several processes. Raises `TopicMismatch` if a topic
+        exists with another number of partitions: growing one moves keys, which people decide.
+        """
+        wanted = list(specs)
+        present = await self.partition_counts(spec.name for spec in wanted)
+        missing = [spec for spec in wanted if spec.name not in present]
+        created = await self._create(missing) if missing else set()
+        counts = present | await self._wait_for([spec.name for spec in missing])
+        wrong = [
+            f"{spec.name} has {counts[spec.name]} partitions, not {spec.partitions}"
+            for spec in wanted
+            if counts[spec.name] != spec.partitions
+        ]
+        if wrong:
+            raise TopicMismatch("topic_mismatch", "; ".join(wrong))
+        return tuple(
+            EnsuredTopic(spec.name, spec.partitions, spec.name in created) for spec in wanted
+        )
+
+    async def require(self, names: Iterable[str]) -> None:
+        """Raise `TopicUnavailable` (`topic_missing`) naming every topic that does not exist."""
+        wanted = list(names)
+        present = await self.partition_counts(wanted)
+        missing = [name for name in wanted if name not in present]
+        if missing:
+            raise TopicUnavailable("topic_missing", f"no such topic: {', '.join(missing)}")
+
+    async def partition_counts(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the partition counts of those topics that exist."""
+        wanted = list(dict.fromkeys(names))
+        if not wanted:
+            return {}
+        async with self._asking("describe topics") as client:
+            described = await client.describe_topics(wanted)
+        found: dict[str, int] = {}
+        for topic in described:
+            error = for_code(topic["error_code"])
+            if topic["error_code"] == 0:
+                found[topic["topic"]] = len(topic["partitions"])
+            elif not _is_missing(error):
+                raise translate(error(), f"describe {topic['topic']}")
+        return found
+
+    async def end_offsets(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+        """Return the end (next offset) of every partition of these topics."""
+        places = await self._partitions(topics)
+        consumer = AIOKafkaConsumer(**self._connection.options())
+        try:
+            await consumer.start()
+            ends = await consumer.end_offsets(places)
+        except (KafkaError, OSError) as error:
+            raise translate(error, "read end offsets") from error
+        finally:
+            await consumer.stop()
+        return {(place.topic, place.partition): end for place, end in ends.items()}
+
+    async def lag(self, group: str, topics: Iterable[str]) -> tuple[PartitionLag, ...]:
+        """Return how far `group` is behind in every partition of these topics, in order."""
+        names = list(topics)
+        ends = await self.end_offsets(names)
+        async with self._asking(f"read offsets of {group}") as client:
+            committed = await client.list_consumer_group_offsets(group)
+        offsets = {(place.topic, place.partition): at.offset for place, at in committed.items()}
+        return tuple(
+            PartitionLag(topic, partition, offsets.get((topic, partition)), end)
+            for (topic, partition), end in sorted(ends.items())
+        )
+
+    async def group(self, group: str) -> GroupState:
+        """Return the state and the members of a group; an unknown one is `Dead`."""
+        async with self._asking(f"describe group {group}") as client:
+            (response,) = await client.describe_consumer_groups([group])
+        error_code, _, state, _, _, members, *_ = response.groups[0]
+        if error_code and state != "Dead":
+            raise translate(for_code(error_code)(), f"describe group {group}")
+        return GroupState(
+            group, state or "Dead", tuple(GroupMember(m[0], m[-4], m[-3]) for m in members)
+        )
+
+    async def _create(self, specs: Sequence[CreatesTopic]) -> set[str]:
+        request = [
+            NewTopic(s.name, s.partitions, self._replication_factor, topic_configs=s.config)
+            for s in specs
+        ]
+        async with self._asking("create topics") as client:
+            response = await client.create_topics(request)
+        created: set[str] = set()
+        for name, code, *message in response.topic_errors:
+            error = for_code(code)
+            if code == 0:
+                created.add(name)
+            elif error is not TopicAlreadyExistsError:  # another process was quicker
+                raise translate(error(*message), f"create topic {name}")
+        return created
+
+    async def _wait_for(self, names: list[str]) -> dict[str, int]:
+        """Return once every broker that we may ask knows the new topics."""
+        try:
+            async with asyncio.timeout(CREATION_TIMEOUT_S):
+                counts = await self.partition_counts(names)
+                while len(counts) < len(names):
+                    await asyncio.sleep(CREATION_POLL_S)
+                    counts = await self.partition_counts(names)
+        except TimeoutError as error:
+            raise BusUnavailable("bus_unavailable", "created topics do not appear") from error
+        return counts
+
+    async def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        counts = await self.partition_counts(topics)
+        return [TopicPartition(name, p) for name, n in counts.items() for p in range(n)]
+
+    @asynccontextmanager
+    async def _asking(self, doing: str) -> AsyncIterator[AIOKafkaAdminClient]:
+        if self._client is None:
+            raise BusUnavailable("bus_unavailable", f"{doing}: use TopicAdmin in `async with`")
+        try:
+            yield self._client
+        except (KafkaError, OSError) as error:
+            raise translate(error, doing) from error
+
+
+def _is_missing(error: type[Exception]) -> bool:
+    return getattr(error, "message", "") in {"UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"}
