@@ -7,13 +7,21 @@ RelayError                   root of this package
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sagabus_core.errors import SagabusError
 
-__all__ = ["NothingParked", "RelayError", "UnknownOutbox"]
+__all__ = ["LeaseLost", "NothingParked", "RelayError", "UnknownOutbox"]
 
 
 class RelayError(SagabusError):
     """Root of the relay's own errors."""
+
+
+class LeaseLost(RelayError):
+    """The lease ran out or was given back; the rows are another replica's business now."""
+
+    retryable: ClassVar[bool] = True
 
 
 class UnknownOutbox(RelayError):

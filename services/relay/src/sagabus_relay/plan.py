@@ -121,7 +121,9 @@ class TopicClosed:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """Not tried, or unknown: the row stays and is published again."""
+    """Not tried, or unknown whether it got there: the row stays and is published again."""
+
+    trouble: str = ""
 
 
 Outcome: TypeAlias = Sent | Refused | Blocked | TopicClosed | Unsent
@@ -129,18 +131,27 @@ Outcome: TypeAlias = Sent | Refused | Blocked | TopicClosed | Unsent
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What a round leaves to be written, and which topics are held and which have opened."""
+    """What a round leaves to be written, which topics closed or proved open, and what went wrong.
+
+    `trouble` is set if some row is still to be sent for a reason that lies with the broker.
+    """
 
     delete: tuple[Row, ...]
     park: tuple[Parking, ...]
     follow: tuple[Row, ...]
     closed_topics: frozenset[str]
     open_topics: frozenset[str]
+    trouble: str | None
 
     @property
     def moves(self) -> bool:
         """Whether rows leave for the parked table, which needs a transaction."""
         return bool(self.park or self.follow)
+
+    @property
+    def gone(self) -> int:
+        """How many rows leave the hot table."""
+        return len(self.delete) + len(self.park) + len(self.follow)
 
 
 def plan(rows: Sequence[Row], limits: Limits, held: Collection[str]) -> Round:
@@ -176,6 +187,7 @@ def settle(round_: Round, outcomes: Sequence[Outcome]) -> Settlement:
     follow: list[Row] = list(round_.follow)
     closed: set[str] = set()
     waiting: set[Key] = set()
+    trouble: str | None = None
     for row, outcome in zip(round_.send, outcomes, strict=True):
         match outcome:
             case Sent():
@@ -187,8 +199,9 @@ def settle(round_: Round, outcomes: Sequence[Outcome]) -> Settlement:
             case TopicClosed():
                 closed.add(row.topic)
                 waiting.add(row.order_key)
-            case Unsent():
+            case Unsent(problem):
                 waiting.add(row.order_key)
+                trouble = problem
             case _:
                 assert_never(outcome)
     # A row that is too large waits while an older one of its key could not be delivered yet:
@@ -201,4 +214,5 @@ def settle(round_: Round, outcomes: Sequence[Outcome]) -> Settlement:
         follow=tuple(row for row in follow if row.order_key not in late),
         closed_topics=frozenset(closed),
         open_topics=frozenset(row.topic for row in delete),
+        trouble=trouble,
     )
