@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 from sagabus_core.ids import shard_of
@@ -26,7 +27,7 @@ class Fetch:
     shards: Sequence[int]
     held_topics: Sequence[str]
     rows: int
-    batch_bytes: int
+    shard_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +62,16 @@ class OutboxTable:
         self._database = database
 
     async def fetch(self, what: Fetch) -> list[Row]:
-        """Return the oldest committed rows, ids ascending within every shard.
+        """Return the oldest committed rows, ids ascending.
 
         Every call begins at the oldest row there is: a row whose transaction commits late, with
         an id below rows that were delivered long ago, is simply the oldest.
         """
         async with self._database.connection() as connection:
             found = await connection.fetch(
-                _SQL["fetch"], what.shards, what.held_topics, what.rows, what.batch_bytes
+                _SQL["fetch"], what.shards, what.held_topics, what.rows, what.shard_bytes
             )
-        return [Row(*record) for record in found]
+        return sorted((Row(*record) for record in found), key=attrgetter("id"))
 
     async def settle(self, settlement: Settlement) -> None:
         """Write what a round left; safe to repeat, all or nothing."""

@@ -20,6 +20,9 @@ from sagabus_runtime.errors import is_retryable
 
 __all__ = ["SlotWorker", "WorkerPolicy"]
 
+SHARES = 8
+"""A shard fills at most this part of a round's bytes: many large rows wait in the database."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerPolicy:
@@ -91,7 +94,7 @@ class SlotWorker:
             held = self._holds.held(started)
             limits = self._policy.limits
             rows = await self._table.fetch(
-                Fetch(self._shards(), held, limits.rows, limits.batch_bytes)
+                Fetch(self._shards(), held, limits.rows, limits.batch_bytes // SHARES)
             )
             fetched = self._clock()
             await failpoints.reach("relay.after-fetch")

@@ -1,32 +1,28 @@
 -- name: fetch
--- Oldest rows of the shards $1 (served in this order) whose topic is not among $2: at most $3 rows
--- and, beyond the first, $4 bytes; with whether records of the key are parked already.
-with candidate as materialized (
-    select s.place, o.shard, o.id, o.topic, o.key, o.headers, o.value
-    from unnest($1::smallint[]) with ordinality as s (shard, place)
-    cross join lateral (
-        select h.shard, h.id, h.topic, h.key, h.headers, h.value
+-- Oldest rows of the shards $1 (served in this order) whose topic is not among $2: at most $3 rows,
+-- and per shard no row after the first $4 bytes; with whether records of the key are parked.
+-- A limit under a nested loop cuts whole shards or the tail of one, never out of the middle.
+select o.id, o.shard, o.topic, o.key, o.headers, o.value,
+    (select exists (select 1 from outbox_parked a where a.shard = any($1::smallint[])))
+    and exists (
+        select 1 from outbox_parked p
+        where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
+    ) as parked
+from unnest($1::smallint[]) as s (shard)
+cross join lateral (
+    select m.id, m.shard, m.topic, m.key, m.headers, m.value
+    from (
+        select h.*, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
+            order by h.id rows between unbounded preceding and 1 preceding
+        ) as bytes_before
         from outbox h
         where h.shard = s.shard and h.topic <> all($2::text[])
-        order by h.shard, h.id
+        order by h.id
         limit $3::int
-    ) o
-    limit $3::int
-),
-measured as (
-    select c.*, sum(octet_length(c.headers) + coalesce(octet_length(c.value), 0)) over (
-        order by c.place, c.id rows between unbounded preceding and 1 preceding
-    ) as bytes_before
-    from candidate c
-)
-select m.id, m.shard, m.topic, m.key, m.headers, m.value,
-    exists (
-        select 1 from outbox_parked p
-        where p.shard = m.shard and p.topic = m.topic and p.key is not distinct from m.key
-    ) as parked
-from measured m
-where m.bytes_before is null or m.bytes_before < $4::bigint
-order by m.place, m.id;
+    ) m
+    where m.bytes_before is null or m.bytes_before < $4::bigint
+) o
+limit $3::int;
 
 -- name: delete
 -- Remove rows that were delivered.
@@ -90,7 +86,9 @@ limit $1::int;
 -- Rows waiting in the shards $1 (counted up to $2) and the age in ms of the oldest.
 select
     (select count(*) from (
-        select 1 from outbox o where o.shard = any($1::smallint[]) limit $2::int
+        select 1 from unnest($1::smallint[]) as s (shard)
+        cross join lateral (select 1 from outbox h where h.shard = s.shard limit $2::int) waiting
+        limit $2::int
     ) counted) as rows,
     coalesce((
         select extract(epoch from clock_timestamp() - min(first.created_at)) * 1000
