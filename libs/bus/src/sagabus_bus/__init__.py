@@ -14,7 +14,7 @@ from sagabus_bus.errors import (
     WorkInterrupted,
     translate,
 )
-from sagabus_bus.events import ConsumerEvents
+from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.isolation import Poison, isolate
 from sagabus_bus.lanes import Blocked, Held, Outcome, Published, Refused, Unacknowledged
 from sagabus_bus.ports import BatchHandler, Pulse
@@ -29,6 +29,7 @@ __all__ = [
     "BatchWorker",
     "Blocked",
     "BusError",
+    "BusMetrics",
     "BusMisconfigured",
     "BusUnavailable",
     "ConsumerEvents",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import GroupIdNotFound, KafkaError, TopicAlreadyExistsError, for_code
 
 from sagabus_bus.connection import KafkaConnection
-from sagabus_bus.errors import BusUnavailable, TopicMismatch, TopicUnavailable, translate
+from sagabus_bus.errors import (
+    BusUnavailable,
+    TopicMismatch,
+    TopicUnavailable,
+    translate,
+    translated,
+)
 
 __all__ = [
     "CreatesTopic",
@@ -28,7 +34,12 @@ __all__ = [
 CREATION_TIMEOUT_S: Final = 15.0
 CREATION_POLL_S: Final = 0.02
 BROKER_DEFAULT: Final = -1
+PATIENCE_S: Final = 10.0
+PATIENCE_STEP_S: Final = 0.05
 _ALIVE: Final = frozenset({"Stable", "PreparingRebalance", "CompletingRebalance"})
+
+
+T = TypeVar("T")
 
 
 class CreatesTopic(Protocol):
@@ -110,10 +121,11 @@ class TopicAdmin:
     async def __aenter__(self) -> TopicAdmin:
         client = AIOKafkaAdminClient(**self._connection.options())
         try:
-            await client.start()
-        except (KafkaError, OSError) as error:
+            with translated(f"reach Kafka at {self._connection.bootstrap}"):
+                await client.start()
+        except BaseException:
             await client.close()
-            raise translate(error, f"reach Kafka at {self._connection.bootstrap}") from error
+            raise
         self._client = client
         return self
 
@@ -162,8 +174,7 @@ class TopicAdmin:
         wanted = list(dict.fromkeys(names))
         if not wanted:
             return {}
-        async with self._asking("describe topics") as client:
-            described = await client.describe_topics(wanted)
+        described = await self._ask("describe topics", lambda c: c.describe_topics(wanted))
         found: dict[str, int] = {}
         for topic in described:
             error = for_code(topic["error_code"])
@@ -178,10 +189,9 @@ class TopicAdmin:
         places = await self._partitions(topics)
         consumer = AIOKafkaConsumer(**self._connection.options())
         try:
-            await consumer.start()
-            ends = await consumer.end_offsets(places)
-        except (KafkaError, OSError) as error:
-            raise translate(error, "read end offsets") from error
+            with translated("read end offsets"):
+                await consumer.start()
+                ends = await consumer.end_offsets(places)
         finally:
             await consumer.stop()
         return {(place.topic, place.partition): end for place, end in ends.items()}
@@ -190,8 +200,10 @@ class TopicAdmin:
         """Return how far `group` is behind in every partition of these topics, in order."""
         names = list(topics)
         ends = await self.end_offsets(names)
-        async with self._asking(f"read offsets of {group}") as client:
-            committed = await client.list_consumer_group_offsets(group)
+        await self.group(group)  # a coordinator that still loads would answer with no offsets
+        committed = await self._ask(
+            f"read offsets of {group}", lambda c: c.list_consumer_group_offsets(group)
+        )
         offsets = {(place.topic, place.partition): at.offset for place, at in committed.items()}
         return tuple(
             PartitionLag(topic, partition, offsets.get((topic, partition)), end)
@@ -200,22 +212,17 @@ class TopicAdmin:
 
     async def group(self, group: str) -> GroupState:
         """Return the state and the members of a group; an unknown one is `Dead`."""
-        async with self._asking(f"describe group {group}") as client:
-            (response,) = await client.describe_consumer_groups([group])
-        error_code, _, state, _, _, members, *_ = response.groups[0]
-        if error_code and state != "Dead":
-            raise translate(for_code(error_code)(), f"describe group {group}")
-        return GroupState(
-            group, state or "Dead", tuple(GroupMember(m[0], m[-4], m[-3]) for m in members)
-        )
+        state, members = await self._ask(f"describe group {group}", lambda c: _describe(c, group))
+        return GroupState(group, state, members)
 
     async def _create(self, specs: Sequence[CreatesTopic]) -> set[str]:
+        factor = self._replication_factor
+        # The driver takes the broker's default only beside (empty) replica assignments.
+        assignments: dict[int, list[int]] | None = {} if factor == BROKER_DEFAULT else None
         request = [
-            NewTopic(s.name, s.partitions, self._replication_factor, topic_configs=s.config)
-            for s in specs
+            NewTopic(spec.name, spec.partitions, factor, assignments, spec.config) for spec in specs
         ]
-        async with self._asking("create topics") as client:
-            response = await client.create_topics(request)
+        response: Any = await self._ask("create topics", lambda c: c.create_topics(request))
         created: set[str] = set()
         for name, code, *message in response.topic_errors:
             error = for_code(code)
@@ -241,14 +248,28 @@ class TopicAdmin:
         counts = await self.partition_counts(topics)
         return [TopicPartition(name, p) for name, n in counts.items() for p in range(n)]
 
-    @asynccontextmanager
-    async def _asking(self, doing: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    async def _ask(self, doing: str, call: Callable[[AIOKafkaAdminClient], Awaitable[T]]) -> T:
+        """Ask again while the broker says that it will soon know (elections, a young cluster)."""
         if self._client is None:
             raise BusUnavailable("bus_unavailable", f"{doing}: use TopicAdmin in `async with`")
-        try:
-            yield self._client
-        except (KafkaError, OSError) as error:
-            raise translate(error, doing) from error
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            with translated(doing):
+                try:
+                    return await call(self._client)
+                except KafkaError as error:
+                    if not error.retriable or time.monotonic() > deadline:
+                        raise
+            await asyncio.sleep(PATIENCE_STEP_S)
+
+
+async def _describe(client: AIOKafkaAdminClient, group: str) -> tuple[str, tuple[GroupMember, ...]]:
+    responses: list[Any] = await client.describe_consumer_groups([group])
+    code, _, state, _, _, members, *_ = responses[0].groups[0]
+    error = for_code(code)
+    if code and error is not GroupIdNotFound:
+        raise error()
+    return state or "Dead", tuple(GroupMember(m[0], m[-4], m[-3]) for m in members)
 
 
 def _is_missing(error: type[Exception]) -> bool:

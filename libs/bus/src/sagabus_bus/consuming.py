@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError
 
 from sagabus_bus.dead_letters import Reason
-from sagabus_bus.errors import BusError, BusUnavailable, translate
+from sagabus_bus.errors import BusError, translated
 from sagabus_bus.events import ConsumerEvents
 from sagabus_messages.record import Record
 
@@ -41,12 +40,9 @@ async def poll(consumer: AIOKafkaConsumer, wait_ms: int, max_records: int) -> li
     driver does not come back (a rebalance that never ends), else what `translate` gives.
     """
     try:
-        async with asyncio.timeout((wait_ms + POLL_GRACE_MS) / 1000):
-            polled = await consumer.getmany(timeout_ms=wait_ms, max_records=max_records)
-    except TimeoutError as error:
-        raise BusUnavailable("bus_unavailable", "the consumer does not come back") from error
-    except KafkaError as error:
-        raise translate(error, "fetch records") from error
+        with translated("fetch records"):
+            async with asyncio.timeout((wait_ms + POLL_GRACE_MS) / 1000):
+                polled = await consumer.getmany(timeout_ms=wait_ms, max_records=max_records)
     except (ValueError, IndexError) as error:  # UnicodeDecodeError is a ValueError
         raise UnreadableRecord("unreadable_record", f"cannot decode a record: {error}") from error
     return [_record(raw) for batch in polled.values() for raw in batch]
@@ -58,23 +54,20 @@ async def find_unreadable(consumer: AIOKafkaConsumer) -> AsyncIterator[Record | 
     When a poll fails the driver forgets what it had taken from other partitions, but not that it
     had taken it. So this begins again at the committed offsets: repeats, but no loss.
     """
-    try:
-        assigned = sorted(consumer.assignment())
+    assigned = sorted(consumer.assignment())
+    for partition in assigned:
+        await _rewind(consumer, partition)
+    searching = True
+    while searching and assigned:
+        searching = False
         for partition in assigned:
-            await _rewind(consumer, partition)
-        searching = True
-        while searching and assigned:
-            searching = False
-            for partition in assigned:
-                found = await _next(consumer, partition)
-                if found is None:
-                    continue
-                yield found
-                if isinstance(found, Unreadable):
-                    return
-                searching = True
-    except KafkaError as error:
-        raise translate(error, "look for an unreadable record") from error
+            found = await _next(consumer, partition)
+            if found is None:
+                continue
+            yield found
+            if isinstance(found, Unreadable):
+                return
+            searching = True
 
 
 async def close_bounded(
@@ -82,27 +75,35 @@ async def close_bounded(
 ) -> None:
     """Leave the group and close; never hangs and never hides the error that led here."""
     try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            await consumer.stop()
-    except (KafkaError, OSError) as error:
-        events.close_failed(type(error).__name__)
+        with translated("leave the group"):
+            async with asyncio.timeout(timeout_ms / 1000):
+                await consumer.stop()
+    except BusError as error:
+        events.close_failed(error.detail)
 
 
 async def _rewind(consumer: AIOKafkaConsumer, partition: TopicPartition) -> None:
-    committed = await consumer.committed(partition)
-    if committed is None:
-        await consumer.seek_to_beginning(partition)
-    else:
-        consumer.seek(partition, committed)
+    with translated("return to the committed offset"):
+        async with asyncio.timeout(POLL_GRACE_MS / 1000):
+            committed = await consumer.committed(partition)
+            if committed is None:
+                await consumer.seek_to_beginning(partition)
+            else:
+                consumer.seek(partition, committed)
 
 
 async def _next(
     consumer: AIOKafkaConsumer, partition: TopicPartition
 ) -> Record | Unreadable | None:
     try:
-        polled = await consumer.getmany(partition, timeout_ms=CAREFUL_POLL_MS, max_records=1)
+        with translated("look for an unreadable record"):
+            async with asyncio.timeout((CAREFUL_POLL_MS + POLL_GRACE_MS) / 1000):
+                polled = await consumer.getmany(
+                    partition, timeout_ms=CAREFUL_POLL_MS, max_records=1
+                )
     except (ValueError, IndexError) as error:
-        offset = await consumer.position(partition)
+        with translated("look for an unreadable record"):
+            offset = await consumer.position(partition)
         stand_in = Record(partition.topic, partition.partition, offset, None, None, (), 0)
         return Unreadable(partition, stand_in, Reason("unreadable_record", f"{error}"))
     return next((_record(raw) for batch in polled.values() for raw in batch), None)

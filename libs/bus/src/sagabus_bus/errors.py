@@ -12,9 +12,13 @@ BusError                     root of this package
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 from aiokafka import errors as kafka
+
 from sagabus_core.errors import SagabusError
 
 __all__ = [
@@ -27,6 +31,7 @@ __all__ = [
     "TopicUnavailable",
     "WorkInterrupted",
     "translate",
+    "translated",
 ]
 
 
@@ -133,6 +138,25 @@ def translate(error: BaseException, doing: str) -> BusError:
     if isinstance(error, _MISCONFIGURED):
         return BusMisconfigured("bus_misconfigured", detail)
     return BusUnavailable("bus_unavailable", detail)
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Let only our errors out of a block that calls the driver.
+
+    The driver asserts on the state of a client that failed in the background, and lets out the
+    cancellation of its own requests when a connection breaks: to us both are outages. A real
+    cancellation of the calling task passes. Put `asyncio.timeout` inside the block.
+    """
+    try:
+        yield
+    except (kafka.KafkaError, OSError, AssertionError) as error:
+        raise translate(error, doing) from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise BusUnavailable("bus_unavailable", f"{doing}: the driver gave up") from error
 
 
 def _describe(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from sagabus_bus.dead_letters import Reason
 from sagabus_messages.record import Record
 from sagabus_runtime.logs import get_logger
 
-__all__ = ["ConsumerEvents"]
+__all__ = ["BusMetrics", "ConsumerEvents"]
 
 EVENT_HOLDING: Final = "bus.holding"
 EVENT_ISOLATING: Final = "bus.isolating"
@@ -25,31 +25,34 @@ METRIC_DEAD_LETTERS: Final = "sagabus_bus_dead_letters"
 METRIC_COMMITS_LOST: Final = "sagabus_bus_commits_lost"
 
 
-class ConsumerEvents:
-    """Counts and logs of one consumer group; without a registry it only logs."""
+class BusMetrics:
+    """The counters of every consumer group of a process; made once by `build`."""
 
-    def __init__(self, group: str, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(name, meaning, ["group", *labels], registry=registry)
+
+        self.records = counter(METRIC_RECORDS, "Records handled")
+        self.holds = counter(METRIC_HOLDS, "Attempts that met an outage")
+        self.dead_letters = counter(METRIC_DEAD_LETTERS, "Records set aside", "reason")
+        self.commits_lost = counter(METRIC_COMMITS_LOST, "Commits that a rebalance refused")
+
+
+class ConsumerEvents:
+    """Counts and logs of one consumer group."""
+
+    def __init__(self, group: str, metrics: BusMetrics | None = None) -> None:
         self._log = get_logger().bind(group=group)
         self._group = group
-        self._records = Counter(METRIC_RECORDS, "Records handled", ["group"], registry=registry)
-        self._holds = Counter(
-            METRIC_HOLDS, "Attempts that met an outage", ["group"], registry=registry
-        )
-        self._dead = Counter(
-            METRIC_DEAD_LETTERS, "Records set aside", ["group", "reason"], registry=registry
-        )
-        self._lost = Counter(
-            METRIC_COMMITS_LOST, "Offset commits that a rebalance refused", ["group"],
-            registry=registry,
-        )  # fmt: skip
+        self._metrics = metrics or BusMetrics()
 
     def handled(self, count: int) -> None:
         """Count records that are durable."""
-        self._records.labels(self._group).inc(count)
+        self._metrics.records.labels(self._group).inc(count)
 
     def holding(self, count: int, trouble: str, delay_ms: int) -> None:
         """Note an outage: the same records are tried again after the delay."""
-        self._holds.labels(self._group).inc()
+        self._metrics.holds.labels(self._group).inc()
         self._log.warning(EVENT_HOLDING, records=count, reason=trouble, delay_ms=delay_ms)
 
     def isolating(self, count: int, error: Exception) -> None:
@@ -59,7 +62,7 @@ class ConsumerEvents:
 
     def dead_lettered(self, record: Record, reason: Reason, attempts: int) -> None:
         """Note a record that is durable among the dead letters."""
-        self._dead.labels(self._group, reason.code).inc()
+        self._metrics.dead_letters.labels(self._group, reason.code).inc()
         self._log.error(
             EVENT_DEAD_LETTERED,
             topic=record.topic,
@@ -71,7 +74,7 @@ class ConsumerEvents:
 
     def commit_lost(self, why: str) -> None:
         """Note offsets that a rebalance refused: some records will come again."""
-        self._lost.labels(self._group).inc()
+        self._metrics.commits_lost.labels(self._group).inc()
         self._log.info(EVENT_COMMIT_LOST, reason=why)
 
     def unreadable(self, why: str) -> None:

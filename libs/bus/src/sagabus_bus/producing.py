@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.errors import ProducerClosed
 from aiokafka.partitioner import murmur2
 
 from sagabus_bus.connection import KafkaConnection
@@ -19,6 +19,7 @@ from sagabus_bus.errors import (
     RecordRefused,
     TopicUnavailable,
     translate,
+    translated,
 )
 from sagabus_bus.lanes import Batch, Place, row_bytes
 
@@ -31,11 +32,14 @@ ABANDON_TIMEOUT_S: Final = 3.0
 class PublisherOptions:
     """How a publisher writes.
 
-    With a `transactional_id` every call is a transaction, and the broker fences an older owner of
-    the id. `max_batch_bytes` is at most the smallest `max.message.bytes` of the topics written to.
+    With a `transactional_id` the broker fences an older owner of the id: with `transactions` from
+    the moment that a new one opens, everywhere, and every call is a transaction; without, in each
+    partition from the first record that the new one writes there. `max_batch_bytes` is at most
+    the smallest `max.message.bytes` of the topics written to.
     """
 
     transactional_id: str | None = None
+    transactions: bool = False
     transaction_timeout_ms: int = 15_000
     max_batch_bytes: int = 256 * 1024
     max_record_bytes: int = 8 * 1024 * 1024
@@ -66,37 +70,53 @@ class ProducerSession:
 
     @classmethod
     async def open(cls, connection: KafkaConnection, options: PublisherOptions) -> ProducerSession:
-        """Start a producer; with a transactional id this fences every older owner of it."""
+        """Start a producer; with a transactional id this fences older owners of it."""
+        if options.transactional_id is None or options.transactions:
+            return await cls._started(connection, options, options.transactional_id, None)
+        # Opening a transactional producer raises the epoch of its id: our fence.
+        owner = await cls._started(connection, options, options.transactional_id, None)
+        identity = owner.identity()
+        await owner.close()
+        return await cls._started(connection, options, None, identity)
+
+    @classmethod
+    async def _started(
+        cls,
+        connection: KafkaConnection,
+        options: PublisherOptions,
+        transactional_id: str | None,
+        identity: tuple[int, int] | None,
+    ) -> ProducerSession:
         producer = AIOKafkaProducer(
             **connection.options(),
             acks="all",
             enable_idempotence=True,
-            transactional_id=options.transactional_id,
+            transactional_id=transactional_id,
             transaction_timeout_ms=options.transaction_timeout_ms,
             # Batches are ours (lanes); the driver's limit only has to be above our estimate.
             max_batch_size=options.max_batch_bytes * 2,
             linger_ms=0,
         )
         session = cls(producer, options)
+        if identity is not None:
+            # Non-transactional writes under a fenced epoch: the driver then asks for no other id.
+            producer._txn_manager.set_pid_and_epoch(*identity)  # noqa: SLF001
         try:
-            async with asyncio.timeout(options.open_timeout_ms / 1000):
-                await producer.start()
-        except BaseException as error:
+            with translated(f"reach Kafka at {connection.bootstrap}"):
+                async with asyncio.timeout(options.open_timeout_ms / 1000):
+                    await producer.start()
+        except BaseException:
             await session.abandon()
-            if isinstance(error, KafkaError | OSError):
-                raise translate(error, f"reach Kafka at {connection.bootstrap}") from error
             raise
         return session
 
     async def partition_counts(self, topics: Iterable[str]) -> dict[str, int | TopicUnavailable]:
         """Return for each topic its number of partitions, or why it cannot be written to."""
         counts: dict[str, int | TopicUnavailable] = {}
-        try:
+        with translated("look up topics"):
             async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
                 for topic in topics:
                     counts[topic] = await self._partition_count(topic)
-        except (KafkaError, OSError) as error:
-            raise translate(error, "look up topics") from error
         return counts
 
     async def begin(self) -> None:
@@ -125,9 +145,10 @@ class ProducerSession:
     async def close(self) -> None:
         """Close after everything in flight has landed; abandon it if that takes too long."""
         try:
-            async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
-                await self._producer.stop()
-        except (KafkaError, OSError):
+            with translated("close a producer"):
+                async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
+                    await self._producer.stop()
+        except BusError:
             await self.abandon()
 
     async def abandon(self) -> None:
@@ -140,15 +161,21 @@ class ProducerSession:
         accumulator, sender = producer._message_accumulator, producer._sender  # noqa: SLF001
         accumulator.fail_all(ProducerClosed())
         try:
-            async with asyncio.timeout(ABANDON_TIMEOUT_S):
-                await producer.client.close()
-                if sender.sender_task is not None:
-                    sender.sender_task.cancel()
-                await producer.stop()
-        except (KafkaError, OSError):
+            with translated("abandon a producer"):
+                async with asyncio.timeout(ABANDON_TIMEOUT_S):
+                    await producer.client.close()
+                    if sender.sender_task is not None:
+                        sender.sender_task.cancel()
+                    await producer.stop()
+        except BusError:
             # A second cancel breaks the driver's wait for requests that get no answer.
             if sender.sender_task is not None:
                 sender.sender_task.cancel()
+
+    def identity(self) -> tuple[int, int]:
+        """Return the producer id and epoch that the broker gave."""
+        manager = self._producer._txn_manager  # noqa: SLF001  (the driver tells nobody)
+        return int(manager.producer_id), int(manager.producer_epoch)
 
     async def _partition_count(self, topic: str) -> int | TopicUnavailable:
         client = self._producer.client
@@ -178,22 +205,22 @@ class ProducerSession:
             if packed is None:
                 raise RecordRefused("record_too_large", "does not fit into one batch")
         builder.close()
-        try:
-            future = await self._producer.send_batch(builder, place[0], partition=place[1])
-        except (KafkaError, OSError) as error:
-            raise translate(error, f"send to {place[0]}") from error
+        with translated(f"send to {place[0]}"):
+            future: asyncio.Future[Any] = await self._producer.send_batch(
+                builder, place[0], partition=place[1]
+            )
         future.add_done_callback(_look_at)
         return future
 
     async def _bounded(self, step: Awaitable[object], doing: str) -> None:
-        try:
+        with translated(doing):
             async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
                 await step
-        except (KafkaError, OSError) as error:
-            raise translate(error, doing) from error
 
 
 def _result(future: asyncio.Future[Any], place: Place) -> int | BusError:
+    if future.cancelled():
+        return BusUnavailable("bus_unavailable", f"send to {place[0]}: the driver gave up")
     error = future.exception()
     if error is not None:
         return translate(error, f"send to {place[0]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.errors import (
@@ -18,8 +18,12 @@ from sagabus_bus.errors import (
 from sagabus_bus.lanes import Batch, Held, Outcome, Place, Unacknowledged, Voyage
 from sagabus_bus.producing import ProducerSession, PublisherOptions, partition_of
 from sagabus_messages.record import OutboxRow
+from sagabus_runtime.failpoints import reach
 
 __all__ = ["Guard", "Publisher"]
+
+FAILPOINT_BEFORE_SEND: Final = "bus.before-send"
+FAILPOINT_AFTER_SEND: Final = "bus.after-send"
 
 Guard: TypeAlias = Callable[[], None]
 """Raises when this process may publish no more (a lost lease); asked before every send."""
@@ -40,6 +44,9 @@ class Publisher:
     ) -> None:
         self._connection = connection
         self._options = options or PublisherOptions()
+        self._transactional = (
+            self._options.transactions and self._options.transactional_id is not None
+        )
         self._session: ProducerSession | None = None
         self._turn = asyncio.Lock()
 
@@ -90,7 +97,7 @@ class Publisher:
         while voyage.unsettled():
             guard()
             session = await self._opened()
-            if self._options.transactional_id is None:
+            if not self._transactional:
                 clean = await self._sail(voyage, session, guard, None)
             else:
                 clean = await self._transact(voyage, session, guard)
@@ -130,7 +137,10 @@ class Publisher:
         while wave := voyage.next_wave(self._options.max_batch_bytes):
             guard()
             clean = True
-            for place, result in (await session.send(wave)).items():
+            await reach(FAILPOINT_BEFORE_SEND)
+            results = await session.send(wave)
+            await reach(FAILPOINT_AFTER_SEND)
+            for place, result in results.items():
                 batch = wave[place]
                 if isinstance(result, BusError):
                     clean = False
@@ -150,7 +160,7 @@ class Publisher:
             voyage.abandon(place, batch, Held(error))
         elif isinstance(error, ProducerFenced | BusMisconfigured):
             raise error
-        elif self._options.transactional_id is None:
+        elif not self._transactional:
             voyage.abandon(place, batch, Unacknowledged(error))
         else:
             raise error  # nothing of this transaction counts

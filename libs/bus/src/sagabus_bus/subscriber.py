@@ -1,6 +1,8 @@
 """The Kafka edge of a consumer: one supervised loop that commits only what is durable.
 
-This drives aiokafka itself, see contracts/decisions for why not through a framework.
+It drives aiokafka itself. A framework's loop (FastStream 0.7) hides what must be seen here: it
+swallows fatal errors of the consumer and tries again for ever, cannot tell a poll that never
+returns from an idle topic, loses what a failed parser had taken, and sleeps after empty polls.
 """
 
 from __future__ import annotations
@@ -8,23 +10,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
-from prometheus_client import CollectorRegistry
+from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from sagabus_bus.admin import TopicAdmin
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.consuming import UnreadableRecord, close_bounded, find_unreadable, poll
-from sagabus_bus.errors import BusUnavailable, WorkInterrupted, translate
-from sagabus_bus.events import ConsumerEvents
+from sagabus_bus.errors import WorkInterrupted, translated
+from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.ports import BatchHandler, Pulse
 from sagabus_bus.silence import Silence
 from sagabus_bus.worker import BatchWorker, WorkerOptions
 from sagabus_messages.record import Record
+from sagabus_runtime.failpoints import reach
 
 __all__ = ["BatchSubscriber", "Subscription"]
+
+FAILPOINT_BEFORE_PROCESS: Final = "bus.before-process"
+FAILPOINT_BEFORE_COMMIT: Final = "bus.before-commit"
 
 # The driver leaves the group when nobody polls for this long. Holding a batch through an outage
 # is our normal behaviour, so the driver must never do that: `run` is supervised by its beats.
@@ -68,11 +74,11 @@ class BatchSubscriber:
         handler: BatchHandler,
         *,
         options: WorkerOptions | None = None,
-        registry: CollectorRegistry | None = None,
+        metrics: BusMetrics | None = None,
     ) -> None:
         self._connection = connection
         self._subscription = subscription
-        self._events = ConsumerEvents(subscription.group, registry)
+        self._events = ConsumerEvents(subscription.group, metrics)
         self._worker = BatchWorker(handler, self._events, options)
 
     async def run(self, pulse: Pulse) -> None:
@@ -111,11 +117,9 @@ class BatchSubscriber:
         )
 
     async def _open(self, consumer: AIOKafkaConsumer) -> None:
-        try:
+        with translated(f"join group {self._subscription.group}"):
             async with asyncio.timeout(self._subscription.open_timeout_ms / 1000):
                 await consumer.start()
-        except (KafkaError, OSError) as error:
-            raise translate(error, f"join group {self._subscription.group}") from error
 
     async def _consume(self, consumer: AIOKafkaConsumer, pulse: Pulse) -> None:
         wanted = self._subscription
@@ -137,21 +141,20 @@ class BatchSubscriber:
         def owns(record: Record) -> bool:
             return TopicPartition(record.topic, record.partition) in consumer.assignment()
 
+        await reach(FAILPOINT_BEFORE_PROCESS)
         await self._worker.work(records, pulse, owns)
+        await reach(FAILPOINT_BEFORE_COMMIT)
         await self._commit(consumer)
 
     async def _commit(self, consumer: AIOKafkaConsumer) -> None:
         """Commit the positions: one poll is in hand at a time, so they are its end."""
-        try:
-            # Without a bound a rebalance that never ends would hold the loop here for ever.
-            async with asyncio.timeout(self._subscription.commit_timeout_ms / 1000):
-                await consumer.commit()
-        except (CommitFailedError, IllegalStateError) as error:
-            self._events.commit_lost(type(error).__name__)
-        except TimeoutError as error:
-            raise BusUnavailable("bus_unavailable", "an offset commit got no answer") from error
-        except KafkaError as error:
-            raise translate(error, "commit offsets") from error
+        with translated("commit offsets"):
+            try:
+                # Without a bound a rebalance that never ends would hold the loop for ever.
+                async with asyncio.timeout(self._subscription.commit_timeout_ms / 1000):
+                    await consumer.commit()
+            except (CommitFailedError, IllegalStateError) as error:
+                self._events.commit_lost(type(error).__name__)
 
     async def _step_over(
         self, consumer: AIOKafkaConsumer, unreadable: UnreadableRecord, pulse: Pulse

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-
 from sagabus_bus.dead_letters import Reason, reason_of
 from sagabus_bus.errors import WorkInterrupted
 from sagabus_bus.events import ConsumerEvents
@@ -59,11 +58,9 @@ class BatchWorker:
         turn = _Turn(pulse, owns)
         poison = await self._isolate(records, turn)
         back_off = BackOff(self._options.suspicion)
-        while (
-            self._looks_like_a_bug(records, poison)
-            and back_off.attempts < self._options.second_thoughts
-        ):
-            trouble = f"all {len(poison)} records fail: {reason_of(poison[0].error).code}"
+        suspicious = self._looks_like_a_bug(records, poison)
+        while suspicious and poison and back_off.attempts < self._options.second_thoughts:
+            trouble = f"{len(poison)} records fail: {reason_of(poison[0].error).code}"
             await self._hold(len(poison), trouble, turn, back_off)
             poison = await self._isolate([entry.record for entry in poison], turn)
         for entry in poison:
