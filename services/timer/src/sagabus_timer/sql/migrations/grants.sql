@@ -1,0 +1,3 @@
+-- name: app
+-- What the running timer may do with its own table.
+grant select, insert, update, delete on {schema}.wakeup to {role};
