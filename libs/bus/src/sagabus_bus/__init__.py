@@ -21,6 +21,7 @@ from sagabus_bus.ports import BatchHandler, Pulse
 from sagabus_bus.producing import PublisherOptions, partition_of
 from sagabus_bus.publisher import Guard, Publisher
 from sagabus_bus.subscriber import BatchSubscriber, Subscription
+from sagabus_bus.tail import Tail
 from sagabus_bus.worker import BatchWorker, WorkerOptions
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "RecordRefused",
     "Refused",
     "Subscription",
+    "Tail",
     "TopicAdmin",
     "TopicMismatch",
     "TopicUnavailable",
