@@ -150,9 +150,7 @@ class OrchestratorService:
         await inbox.maintain(database, self._window)
         today = instant(await database.now_ms()).date()
         async with database.connection() as conn:
-            await conn.fetchval(
-                SQL["create_journal_partitions"], today, today + timedelta(days=60)
-            )
+            await conn.fetchval(SQL["create_journal_partitions"], today, today + timedelta(days=60))
 
 
 def build(settings: OrchestratorSettings) -> OrchestratorService:

@@ -98,7 +98,9 @@ class Registry:
         """Let starts use a version. Refused (`topics_missing`) until its topics exist."""
         published = await self.get(ref)
         participants = self.parse(published.document).participants
-        wanted = [t(p) for p in sorted(participants) for t in (self._topics.command, self._topics.result)]
+        wanted = [
+            t(p) for p in sorted(participants) for t in (self._topics.command, self._topics.result)
+        ]
         missing = list(await missing_topics(wanted))
         if missing:
             raise Refused(

@@ -67,9 +67,7 @@ def digest_of(work: StartWork, definition: Definition) -> RequestDigest:
     return request_digest(work.request, definition.workflow, definition.version, definition.digest)
 
 
-def answer_known(
-    work: StartWork, known: KnownKey, catalog: Catalog, scene: Scene
-) -> OutboxRow:
+def answer_known(work: StartWork, known: KnownKey, catalog: Catalog, scene: Scene) -> OutboxRow:
     """Answer a start whose key was used before: the same request again, or a conflict.
 
     A request that names no version is compared at the version of the instance.
