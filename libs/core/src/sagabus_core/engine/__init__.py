@@ -1,5 +1,6 @@
 """The saga engine: a pure function from snapshot and event to snapshot and effects."""
 
+from sagabus_core.engine.codec import from_json, to_json
 from sagabus_core.engine.decide import decide, start
 from sagabus_core.engine.effects import (
     ArmWakeup,
@@ -12,12 +13,12 @@ from sagabus_core.engine.effects import (
     MetricName,
 )
 from sagabus_core.engine.events import (
+    Attestation,
     AttestedBranch,
     AttestedOutcome,
     AttestedOutput,
     AttestedPayload,
     AttestedUndo,
-    Attestation,
     Cancel,
     Event,
     ManagementEvent,
@@ -33,6 +34,15 @@ from sagabus_core.engine.events import (
     Trigger,
     WakeupDelivered,
 )
+from sagabus_core.engine.frontier import frontier, skipped
+from sagabus_core.engine.preview import (
+    Preview,
+    preview,
+    preview_compensation,
+    required_permissions,
+)
+from sagabus_core.engine.reasons import EXITS, Exit
+from sagabus_core.engine.requests import RequestDigest, request_digest
 from sagabus_core.engine.snapshot import (
     SNAPSHOT_SCHEMA,
     Abort,
@@ -52,6 +62,7 @@ from sagabus_core.engine.vocabulary import (
 )
 
 __all__ = [
+    "EXITS",
     "SNAPSHOT_SCHEMA",
     "Abort",
     "Activation",
@@ -67,6 +78,7 @@ __all__ = [
     "Decision",
     "Effect",
     "Event",
+    "Exit",
     "FactKind",
     "ForwardState",
     "IssueCommand",
@@ -83,7 +95,9 @@ __all__ = [
     "OperationKind",
     "Pause",
     "Plan",
+    "Preview",
     "RecordOutcome",
+    "RequestDigest",
     "ResultReceived",
     "Resume",
     "Retry",
@@ -94,5 +108,13 @@ __all__ = [
     "TriggerKind",
     "WakeupDelivered",
     "decide",
+    "from_json",
+    "frontier",
+    "preview",
+    "preview_compensation",
+    "request_digest",
+    "required_permissions",
+    "skipped",
     "start",
+    "to_json",
 ]

@@ -15,12 +15,12 @@ from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Phase, ResultStatus, TerminalStatus
 
 __all__ = [
+    "Attestation",
     "AttestedBranch",
     "AttestedOutcome",
     "AttestedOutput",
     "AttestedPayload",
     "AttestedUndo",
-    "Attestation",
     "Cancel",
     "Event",
     "ManagementEvent",

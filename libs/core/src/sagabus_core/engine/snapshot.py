@@ -166,8 +166,10 @@ class Decision:
         return tuple(effect for effect in self.effects if isinstance(effect, IssueCommand))
 
 
-_Record = TypeVar("_Record", Activation, Member)
-_FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Activation, Member)}
+_Record = TypeVar("_Record", bound=Activation | Member)
+_FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(f.name for f in fields(kind)) for kind in (Activation, Member)
+}
 _set = object.__setattr__
 
 
