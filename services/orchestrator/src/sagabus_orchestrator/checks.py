@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sagabus_bus import Reason
-from sagabus_core.engine import CHANNELS, UNDO_CHANNELS
+from sagabus_core.engine.vocabulary import CHANNELS, UNDO_CHANNELS
 from sagabus_orchestrator.entry import Entry
 from sagabus_orchestrator.works import ResultWork
 

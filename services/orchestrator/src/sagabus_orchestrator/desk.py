@@ -35,7 +35,7 @@ from sagabus_orchestrator.works import (
     received,
 )
 from sagabus_runtime.failpoints import reach
-from sagabus_store import Claim, Connection, claim, now_ms, outbox
+from sagabus_store import Claim, Connection, inbox, now_ms, outbox
 
 __all__ = ["CONSUMER", "Desk", "Outcome"]
 
@@ -113,7 +113,7 @@ class Desk:
             for work in works
             if not isinstance(work, SweepWork)
         ]
-        fresh = iter(await claim(self._conn, CONSUMER, claims))
+        fresh = iter(await inbox.claim(self._conn, CONSUMER, claims))
         first = [work for work in works if isinstance(work, SweepWork) or next(fresh)]
         self._outcome.repeats = len(works) - len(first)
         return first

@@ -8,7 +8,6 @@ from typing import Final
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_core.engine import (
-    AttemptNeverIssued,
     Decision,
     Event,
     IssueCommand,
@@ -20,6 +19,7 @@ from sagabus_core.engine import (
     decide,
     preview,
 )
+from sagabus_core.errors import AttemptNeverIssued
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import Record, Topics, decode, unpack_headers
 from sagabus_messages.models import Result

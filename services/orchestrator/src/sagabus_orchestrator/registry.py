@@ -63,7 +63,7 @@ class Registry:
                 "definition_too_large", f"a definition may have {MAX_DOCUMENT_BYTES} bytes"
             )
         document = parse_strict(raw)
-        return parse_definition(document, self._conditions)  # type: ignore[arg-type]  # checked there
+        return parse_definition(document, self._conditions)
 
     async def publish(self, raw: bytes) -> Published:
         """Add a definition as DRAFT; publishing the same content again changes nothing.
