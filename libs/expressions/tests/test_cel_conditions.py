@@ -2,6 +2,7 @@
 
 import pytest
 
+from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions import VariableType
 from sagabus_core.errors import ConditionError
 from sagabus_expressions import MAX_EXPRESSION_CHARS, CelConditions
@@ -13,7 +14,13 @@ TYPES = {
     "gift": VariableType.BOOLEAN,
     "extra": VariableType.JSON,
 }
-VALUES = {"amount": 5, "price": 2, "sku": "a", "gift": True, "extra": {"tags": ["x", "y"]}}
+VALUES: dict[str, JsonValue] = {
+    "amount": 5,
+    "price": 2,
+    "sku": "a",
+    "gift": True,
+    "extra": {"tags": ["x", "y"]},
+}
 
 
 @pytest.mark.parametrize(
@@ -28,7 +35,7 @@ VALUES = {"amount": 5, "price": 2, "sku": "a", "gift": True, "extra": {"tags": [
         ("sku.matches('^(b+)+$')", False),
     ],
 )
-def test_a_valid_condition_has_a_value(expression, expected):
+def test_a_valid_condition_has_a_value(expression: str, expected: bool) -> None:
     conditions = CelConditions()
     assert conditions.check(expression, TYPES) == ()
     assert conditions.evaluate(expression, VALUES, TYPES) is expected
@@ -46,7 +53,7 @@ def test_a_valid_condition_has_a_value(expression, expected):
         ("price > 1", "no matching overload"),
     ],
 )
-def test_a_bad_condition_is_named_when_it_is_published(expression, part):
+def test_a_bad_condition_is_named_when_it_is_published(expression: str, part: str) -> None:
     (problem, *_) = CelConditions().check(expression, TYPES)
     assert part in problem
     assert " | " not in problem
@@ -62,7 +69,9 @@ def test_a_bad_condition_is_named_when_it_is_published(expression, part):
         ("extra.tags == 1 || extra.tags", VALUES),
     ],
 )
-def test_what_cannot_be_evaluated_is_a_condition_error(expression, values):
+def test_what_cannot_be_evaluated_is_a_condition_error(
+    expression: str, values: dict[str, JsonValue]
+) -> None:
     with pytest.raises(ConditionError) as caught:
         CelConditions().evaluate(expression, values, TYPES)
     assert caught.value.code == "condition_error"

@@ -74,9 +74,7 @@ def _signature(variables: Mapping[str, VariableType]) -> tuple[tuple[str, Variab
 
 
 @lru_cache(maxsize=4_096)
-def _compile(
-    expression: str, signature: tuple[tuple[str, VariableType], ...]
-) -> cel.Expression:
+def _compile(expression: str, signature: tuple[tuple[str, VariableType], ...]) -> cel.Expression:
     declared = {name: _TYPES[kind] for name, kind in signature}
     return cel.NewEnv(variables=declared).compile(expression)
 
@@ -88,4 +86,3 @@ def _sentences(error: Exception) -> tuple[str, ...]:
         line.replace("INVALID_ARGUMENT: ", "").replace("ERROR: <input>:", "at ") for line in lines
     ]
     return tuple(texts) or (type(error).__name__,)
-

@@ -7,4 +7,4 @@ from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_runtime import run_service
 
 if __name__ == "__main__":
-    sys.exit(run_service(build, OrchestratorSettings))
+    sys.exit(run_service("orchestrator", build, OrchestratorSettings))

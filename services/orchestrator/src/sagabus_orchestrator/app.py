@@ -66,7 +66,6 @@ class OrchestratorService:
     def __init__(self, settings: OrchestratorSettings) -> None:
         registry = new_registry()
         self.health = Health(registry)
-        self.name = "orchestrator"
         self._settings = settings
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
@@ -86,13 +85,14 @@ class OrchestratorService:
         dsn = settings.postgres.get_secret_value()
         if settings.migrate_on_start:
             await migrate(dsn, COMPONENTS)
-        database = await Database.connect(
+        database = Database(
             dsn,
             DatabaseOptions(
                 application_name="sagabus-orchestrator", pool_size=settings.postgres_pool_size
             ),
         )
         self._open.push_async_callback(database.close)
+        await database.open()
         async with database.connection() as conn:
             await require_current(conn, COMPONENTS)
         await self._maintain(database)
@@ -150,9 +150,7 @@ class OrchestratorService:
         await inbox.maintain(database, self._window)
         today = instant(await database.now_ms()).date()
         async with database.connection() as conn:
-            await conn.fetchval(
-                SQL["create_journal_partitions"], today, today + timedelta(days=60)
-            )
+            await conn.fetchval(SQL["create_journal_partitions"], today, today + timedelta(days=60))
 
 
 def build(settings: OrchestratorSettings) -> OrchestratorService:

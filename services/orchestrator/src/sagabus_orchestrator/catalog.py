@@ -100,7 +100,7 @@ async def load_catalog(database: Database, conditions: Conditions, known: Catalo
 
 def _parse(document: bytes, conditions: Conditions) -> Definition:
     parsed = parse_strict(document)
-    return parse_definition(parsed, conditions)  # type: ignore[arg-type]  # an object, checked there
+    return parse_definition(parsed, conditions)
 
 
 class CatalogWatcher:

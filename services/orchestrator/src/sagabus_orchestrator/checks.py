@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sagabus_bus import Reason
-from sagabus_core.engine import CHANNELS, UNDO_CHANNELS
+from sagabus_core.engine.vocabulary import CHANNELS, UNDO_CHANNELS
 from sagabus_orchestrator.entry import Entry
 from sagabus_orchestrator.works import ResultWork
 
@@ -21,7 +21,9 @@ def result_problem(work: ResultWork, entry: Entry | None) -> Reason | None:
     body, saga = work.body, entry.snapshot
     version = (saga.definition_version, saga.definition_digest)
     if (body.definition_version, body.definition_digest) != version:
-        return Reason("definition_mismatch", f"the saga runs on version {version[0]} ({version[1]})")
+        return Reason(
+            "definition_mismatch", f"the saga runs on version {version[0]} ({version[1]})"
+        )
     node = entry.definition.nodes.get(body.activation)
     if node is None or node.step.name != body.step:
         return Reason("unknown_activation", "the definition has no such activation of this step")

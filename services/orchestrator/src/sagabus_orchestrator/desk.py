@@ -1,5 +1,6 @@
-"""The desk of one transaction: locks, claims, decides in order, writes; a constant number of statements.
+"""The desk of one transaction: lock, claim, decide in order, write.
 
+The number of statements does not depend on the size of the batch.
 Lock order: sagas by id, inbox, definitions, quota rows by tenant, keys of new sagas by id. Time is
 the database clock, read after the locks that decisions depend on.
 """
@@ -19,8 +20,8 @@ from sagabus_messages import OutboxRow, Topics
 from sagabus_orchestrator import rows, starts
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.checks import result_problem
-from sagabus_orchestrator.errors import RivalStart
 from sagabus_orchestrator.entry import NO_HEAD, Entry, Scene
+from sagabus_orchestrator.errors import RivalStart
 from sagabus_orchestrator.quotas import Quotas
 from sagabus_orchestrator.starts import KnownKey, NewKey
 from sagabus_orchestrator.works import (
@@ -34,7 +35,7 @@ from sagabus_orchestrator.works import (
     received,
 )
 from sagabus_runtime.failpoints import reach
-from sagabus_store import Claim, Connection, claim, now_ms, outbox
+from sagabus_store import Claim, Connection, inbox, now_ms, outbox
 
 __all__ = ["CONSUMER", "Desk", "Outcome"]
 
@@ -112,7 +113,7 @@ class Desk:
             for work in works
             if not isinstance(work, SweepWork)
         ]
-        fresh = iter(await claim(self._conn, CONSUMER, claims))
+        fresh = iter(await inbox.claim(self._conn, CONSUMER, claims))
         first = [work for work in works if isinstance(work, SweepWork) or next(fresh)]
         self._outcome.repeats = len(works) - len(first)
         return first
@@ -258,4 +259,3 @@ class Desk:
         records = [row for entry in entries for row in entry.rows]
         await outbox.append(self._conn, [*records, *self._answers, *letters])
         await reach("orchestrator.after-outbox")
-

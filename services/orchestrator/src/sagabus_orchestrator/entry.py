@@ -128,7 +128,7 @@ class Entry:
             step=effect.step,
             activation=effect.activation,
             phase=effect.phase,
-            target=effect.target,  # type: ignore[arg-type]  # a channel's target is one of the two
+            target=effect.target,
             attempt=effect.attempt,
             effect_id=effect_id,
             command_id=command_id,
@@ -182,4 +182,4 @@ def _fact_body(fact: JournalFact) -> dict[str, object]:
 
 
 def _plain(detail: object) -> JsonValue:
-    return dict(detail) if detail else None  # type: ignore[call-overload,no-any-return]  # a mapping
+    return dict(detail) if detail else None  # type: ignore[call-overload]  # a mapping

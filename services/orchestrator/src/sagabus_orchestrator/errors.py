@@ -1,10 +1,10 @@
 """Errors of the orchestrator.
 
-    OrchestratorError            root of this package
-    ├── Refused                  an operation or start cannot be done as asked; nothing changed
-    ├── NotFound                 no such saga or definition for this tenant
-    ├── RivalStart               another replica started the same saga meanwhile (retryable)
-    └── OrphanedInstances        running sagas need a definition that is not here (retryable)
+OrchestratorError            root of this package
+├── Refused                  an operation or start cannot be done as asked; nothing changed
+├── NotFound                 no such saga or definition for this tenant
+├── RivalStart               another replica started the same saga meanwhile (retryable)
+└── OrphanedInstances        running sagas need a definition that is not here (retryable)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A batch of records, one transaction: the handler of the orchestrator's consumer, and its sweep."""
+"""A batch of records is one transaction: the consumer's handler, and the sweep."""
 
 from __future__ import annotations
 

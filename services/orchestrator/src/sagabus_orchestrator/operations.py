@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sagabus_bus import Reason, dead_letter_row
 from sagabus_core.engine import (
-    AttemptNeverIssued,
     Decision,
     Event,
     IssueCommand,
@@ -19,6 +19,7 @@ from sagabus_core.engine import (
     decide,
     preview,
 )
+from sagabus_core.errors import AttemptNeverIssued
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import Record, Topics, decode, unpack_headers
 from sagabus_messages.models import Result
@@ -28,11 +29,10 @@ from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.works import Rejected, received
-from sagabus_bus import Reason, dead_letter_row
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Connection, Database, Queries, now_ms, outbox
 
-__all__ = ["Operations", "OperationOutcome"]
+__all__ = ["OperationOutcome", "Operations"]
 
 SQL = Queries("sagabus_orchestrator", "sql/operations.sql")
 SAGAS = Queries("sagabus_orchestrator", "sql/sagas.sql")

@@ -63,7 +63,7 @@ class Registry:
                 "definition_too_large", f"a definition may have {MAX_DOCUMENT_BYTES} bytes"
             )
         document = parse_strict(raw)
-        return parse_definition(document, self._conditions)  # type: ignore[arg-type]  # checked there
+        return parse_definition(document, self._conditions)
 
     async def publish(self, raw: bytes) -> Published:
         """Add a definition as DRAFT; publishing the same content again changes nothing.
@@ -98,7 +98,9 @@ class Registry:
         """Let starts use a version. Refused (`topics_missing`) until its topics exist."""
         published = await self.get(ref)
         participants = self.parse(published.document).participants
-        wanted = [t(p) for p in sorted(participants) for t in (self._topics.command, self._topics.result)]
+        wanted = [
+            t(p) for p in sorted(participants) for t in (self._topics.command, self._topics.result)
+        ]
         missing = list(await missing_topics(wanted))
         if missing:
             raise Refused(

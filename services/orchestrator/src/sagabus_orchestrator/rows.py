@@ -44,9 +44,7 @@ def instant(at_ms: int) -> datetime:
 async def known_keys(conn: Connection, works: Mapping[str, StartWork]) -> dict[str, KnownKey]:
     """Return what is known of the keys of these starts, by saga id."""
     found = await conn.fetch(SQL["known_keys"], list(works))
-    return {
-        str(row["id"]): KnownKey.of(row, works[str(row["id"])].body.workflow) for row in found
-    }
+    return {str(row["id"]): KnownKey.of(row, works[str(row["id"])].body.workflow) for row in found}
 
 
 async def lock_sagas(conn: Connection, saga_ids: Sequence[str]) -> list[asyncpg.Record]:

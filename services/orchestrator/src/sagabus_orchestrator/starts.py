@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+
+import asyncpg
 
 from sagabus_core.definitions import Definition
 from sagabus_core.engine import RequestDigest, request_digest
 from sagabus_core.errors import SagabusError
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import START_REFUSED, Lifecycle, OutboxRow, Stamp, encode
+from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.entry import SOURCE, Scene
 from sagabus_orchestrator.works import StartWork
 
 __all__ = ["KnownKey", "NewKey", "answer_known", "digest_of", "refusal", "repeat_answer"]
-
-_VERSIONED: Final = frozenset({"definition_version", "definition_digest"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +30,14 @@ class KnownKey:
     revision: int | None
 
     @classmethod
-    def of(cls, row: Mapping[str, object], workflow: str) -> KnownKey:
+    def of(cls, row: asyncpg.Record, workflow: str) -> KnownKey:
         """Return the key of a row of `known_keys`."""
-        fields = json.loads(bytes(row["field_digests"]))  # type: ignore[call-overload]  # a bytea
-        revision = row["revision"]
         return cls(
-            DefinitionRef(
-                str(row["definition_scope"]), workflow, int(str(row["definition_version"]))
-            ),
-            str(row["definition_digest"]),
-            RequestDigest(str(row["request_digest"]), fields),
-            SagaStatus(str(row["status"])),
-            int(str(revision)) if revision is not None else None,
+            DefinitionRef(row["definition_scope"], workflow, row["definition_version"]),
+            row["definition_digest"],
+            RequestDigest(row["request_digest"], load(row["field_digests"])),
+            SagaStatus(row["status"]),
+            row["revision"],
         )
 
 
@@ -59,7 +53,7 @@ class NewKey:
     @property
     def field_digests(self) -> bytes:
         """The digests by field, as they are stored."""
-        return json.dumps(dict(self.digest.fields)).encode()
+        return dump(dict(self.digest.fields))
 
 
 def digest_of(work: StartWork, definition: Definition) -> RequestDigest:
@@ -67,9 +61,7 @@ def digest_of(work: StartWork, definition: Definition) -> RequestDigest:
     return request_digest(work.request, definition.workflow, definition.version, definition.digest)
 
 
-def answer_known(
-    work: StartWork, known: KnownKey, catalog: Catalog, scene: Scene
-) -> OutboxRow:
+def answer_known(work: StartWork, known: KnownKey, catalog: Catalog, scene: Scene) -> OutboxRow:
     """Answer a start whose key was used before: the same request again, or a conflict.
 
     A request that names no version is compared at the version of the instance.

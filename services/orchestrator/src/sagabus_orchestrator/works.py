@@ -107,9 +107,7 @@ class Intake:
     rejected: Sequence[Rejected] = ()
 
 
-def read_batch(
-    records: Iterable[Record], topics: Topics, *, now_ms: int, window_ms: int
-) -> Intake:
+def read_batch(records: Iterable[Record], topics: Topics, *, now_ms: int, window_ms: int) -> Intake:
     """Check everything about records that needs no database; `now_ms` may be a second off."""
     works: list[Work] = []
     rejected: list[Rejected] = []
