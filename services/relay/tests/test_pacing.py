@@ -6,6 +6,7 @@ from sagabus_relay.holds import TopicHolds
 from sagabus_relay.lease import Lease
 from sagabus_relay.pace import Pace, PacePolicy
 from sagabus_relay.share import Share, fair_share
+from sagabus_relay.slots import Slot
 
 POLICY = PacePolicy(gap_ms=2, idle_first_ms=4, idle_max_ms=20)
 
@@ -59,7 +60,7 @@ def test_holds_grow_and_end() -> None:
 
 def test_a_lease_counts_from_before_its_renewal_and_ends_for_good() -> None:
     now = 0.0
-    lease = Lease("orders", 0, clock=lambda: now)
+    lease = Lease(Slot("orders", 0, 1), clock=lambda: now)
     assert not lease.allows()
     lease.extend(asked_at_ms=0, usable_ms=10)
     now = 9.0

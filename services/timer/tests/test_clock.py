@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sagabus_timer.clock import SteadyClock
 
 HOUR = 3_600_000

@@ -31,7 +31,7 @@ def _read_sources(value: object) -> object:
         try:
             value = json.loads(value)
         except ValueError:
-            raise ValueError("must be JSON, for example {\"orders\": \"postgresql://...\"}") from None
+            raise ValueError('must be JSON, for example {"orders": "postgresql://..."}') from None
     if isinstance(value, Mapping):
         return [{"name": name, "dsn": dsn} for name, dsn in value.items()]
     return value
@@ -45,8 +45,9 @@ class RelaySettings(KafkaSettings, PostgresSettings):
 
     outboxes: Sources = Field(min_length=1)
     """Outbox tables, as JSON: {"orders": "postgresql://..."}, or [{"name", "dsn", "slots"}]."""
-    relay_delivery: Literal["transactional", "idempotent"] = "transactional"
-    """`transactional`: the broker fences a revived owner; `idempotent`: faster, may repeat more."""
+    relay_delivery: Literal["fenced", "transactional"] = "fenced"
+    """`fenced`: the broker shuts out a revived owner, partition by partition, from the first record
+    of its successor; `transactional`: everywhere from the takeover on, at five times the price."""
     relay_slots: int = Field(default=1, ge=1, le=64)
     """Slots per outbox where it names none: more let several replicas share one outbox."""
     relay_lease_ms: int = Field(default=3_000, ge=500, le=60_000)

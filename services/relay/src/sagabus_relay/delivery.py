@@ -1,8 +1,9 @@
 """How the rows of one slot reach Kafka: the port, and its one implementation over the bus.
 
-Transactional or idempotent is decided by the publisher's options alone. With a transactional id
-per slot the broker shuts out a revived former owner; without it the order of first occurrences
-rests on the shape of a round (see `plan`), and a former owner can at worst repeat.
+Every slot has a transactional id. Opening the producer draws a new epoch of it, and the broker then
+refuses what a revived former owner still tries to write. Whether each round is also a transaction
+is decided by the publisher's options alone. The order of first occurrences rests on the shape of a
+round (see `plan`) and needs neither: both only keep repeats short.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from sagabus_bus import (
     Blocked,
     Held,
     KafkaConnection,
+    Published,
     Publisher,
     PublisherOptions,
-    Published,
     Refused,
     Unacknowledged,
 )
@@ -78,7 +79,7 @@ class KafkaDelivery:
 
     def _guard(self) -> None:
         if not self._lease.allows():
-            raise LeaseLost("lease_lost", f"slot {self._lease.slot} is no longer ours")
+            raise LeaseLost("lease_lost", f"{self._lease.slot} is no longer ours")
 
 
 def _outcome(outcome: BusOutcome) -> Outcome:

@@ -48,8 +48,12 @@ class RelayEvents:
             METRIC_ROUND_SECONDS, "Fetch, publish and settle of one round", by_outbox,
             buckets=_BUCKETS, registry=registry,
         )  # fmt: skip
-        self._parked = Counter(METRIC_PARKED, "Keys parked", ["outbox", "reason"], registry=registry)
-        self._troubles = Counter(METRIC_TROUBLES, "Rounds that failed", by_outbox, registry=registry)
+        self._parked = Counter(
+            METRIC_PARKED, "Keys parked", ["outbox", "reason"], registry=registry
+        )
+        self._troubles = Counter(
+            METRIC_TROUBLES, "Rounds that failed", by_outbox, registry=registry
+        )
         self._slots = Gauge(METRIC_SLOTS, "Slots owned by this replica", registry=registry)
         self._waiting = Gauge(
             METRIC_WAITING, "Rows waiting in the slots of this replica", by_outbox,

@@ -60,7 +60,7 @@ class SlotKeeper:
         self._trouble: str | None = "no leases yet"
 
     def owned(self) -> list[Slot]:
-        """The slots that this replica works on, sorted."""
+        """Return the slots that this replica works on, sorted."""
         return sorted(self._posts)
 
     async def problem(self) -> str | None:
@@ -121,7 +121,7 @@ class SlotKeeper:
             await self._retire(self.owned()[-surplus:])
 
     def _post(self, slot: Slot, asked_at_ms: float) -> None:
-        lease = Lease(slot.outbox, slot.number, self._clock)
+        lease = Lease(slot, self._clock)
         lease.extend(asked_at_ms, self._policy.usable_ms)
         worker = self._workers(slot, lease)
         task = asyncio.create_task(worker.run(), name=f"relay {slot.outbox}/{slot.number}")

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
+from sagabus_relay.slots import Slot
+
 __all__ = ["Clock", "Lease", "monotonic_ms"]
 
 Clock: TypeAlias = Callable[[], float]
@@ -24,8 +26,7 @@ class Lease:
     asked for, less a margin, so that it ends earlier here than in the database.
     """
 
-    def __init__(self, outbox: str, slot: int, clock: Clock = monotonic_ms) -> None:
-        self.outbox = outbox
+    def __init__(self, slot: Slot, clock: Clock = monotonic_ms) -> None:
         self.slot = slot
         self._clock = clock
         self._until_ms = float("-inf")

@@ -16,8 +16,8 @@ from sagabus_store import Connection, Database, Queries
 __all__ = ["Backlog", "Fetch", "OutboxTable", "ParkedKey"]
 
 _SQL: Final = Queries("sagabus_relay", "sql/outbox.sql")
-_PARKING_LOCK: Final = 0x5A6A
-"""First key of the advisory locks under which rows are parked and redriven; the second is a shard."""
+_PARKING_LOCK: Final = 0x5A6B
+"""First half of the advisory locks under which rows are parked and redriven; the other: shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,14 @@ class OutboxTable:
     def __init__(self, name: str, database: Database) -> None:
         self.name = name
         self._database = database
+
+    async def open(self) -> None:
+        """Connect; does nothing when connected."""
+        await self._database.open()
+
+    async def close(self) -> None:
+        """Disconnect; safe to call twice."""
+        await self._database.close()
 
     async def fetch(self, what: Fetch) -> list[Row]:
         """Return the oldest committed rows, ids ascending.

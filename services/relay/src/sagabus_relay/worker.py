@@ -13,7 +13,6 @@ from sagabus_relay.holds import TopicHolds
 from sagabus_relay.lease import Clock, Lease, monotonic_ms
 from sagabus_relay.pace import Pace, PacePolicy
 from sagabus_relay.plan import Limits, Round, plan, settle
-from sagabus_relay.slots import Slot
 from sagabus_relay.table import Fetch, OutboxTable
 from sagabus_runtime import BackOff, BackOffPolicy, failpoints
 from sagabus_runtime.errors import is_retryable
@@ -43,7 +42,6 @@ class SlotWorker:
 
     def __init__(
         self,
-        slot: Slot,
         lease: Lease,
         table: OutboxTable,
         delivery: Delivery,
@@ -51,7 +49,7 @@ class SlotWorker:
         events: RelayEvents,
         clock: Clock = monotonic_ms,
     ) -> None:
-        self.slot = slot
+        self.slot = lease.slot
         self.lease = lease
         self.trouble: str | None = None
         """Why the slot is not moving at the moment."""
@@ -74,20 +72,29 @@ class SlotWorker:
         """Relay until asked to stop or until the lease ends; raises only what no wait can mend."""
         try:
             while self._at_work():
-                try:
-                    await self._relay()
-                except Exception as error:
-                    if not (is_retryable(error) or isinstance(error, ProducerFenced)):
-                        raise
-                    await self._sit_out(f"{type(error).__name__}: {error}")
+                await self._relay_safely()
             await self._delivery.close()
         finally:
             await self._delivery.abandon()
+
+    async def _relay_safely(self) -> None:
+        try:
+            await self._relay()
+        except ProducerFenced as error:
+            # Somebody drew a newer epoch. Drawing another here would fence the rightful owner:
+            # only a lease that the database renews gives the right to try again.
+            self.lease.end()
+            await self._sit_out(f"{type(error).__name__}: {error}")
+        except Exception as error:
+            if not is_retryable(error):
+                raise
+            await self._sit_out(f"{type(error).__name__}: {error}")
 
     def _at_work(self) -> bool:
         return not self._stop.is_set() and self.lease.allows()
 
     async def _relay(self) -> None:
+        await self._table.open()
         await self._delivery.open()
         while self._at_work():
             started = self._clock()

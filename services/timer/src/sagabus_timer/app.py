@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 
-from sagabus_bus import BatchSubscriber, KafkaConnection, Subscription
+from sagabus_bus import BatchSubscriber, BusMetrics, KafkaConnection, Subscription
 from sagabus_messages import Topics
 from sagabus_runtime import Health, Loop, new_registry
-from sagabus_store import QUEUE_PLANNER, SHARED, Component, Database, DatabaseOptions
-from sagabus_store import require_current
+from sagabus_store import (
+    QUEUE_PLANNER,
+    SHARED,
+    Component,
+    Database,
+    DatabaseOptions,
+    require_current,
+)
 from sagabus_timer.config import TimerSettings
 from sagabus_timer.events import TimerEvents
 from sagabus_timer.firing import Firing, FiringPolicy
@@ -29,21 +34,9 @@ class TimerService:
     def __init__(self, settings: TimerSettings) -> None:
         registry = new_registry()
         self.health = Health(registry)
-        self._settings = settings
-        self._events = TimerEvents(registry)
-        self._open = AsyncExitStack()
-        self._loops: list[Loop] = []
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """Consumer, firing and housekeeping; empty before `start`."""
-        return self._loops
-
-    async def start(self) -> None:
-        """Connect to the database and check its migrations; safe to call again after a failure."""
-        await self.stop()
-        settings = self._settings
-        database = await Database.connect(
+        events = TimerEvents(registry)
+        topics = Topics(settings.topic_prefix)
+        self._database = database = Database(
             settings.postgres.get_secret_value(),
             DatabaseOptions(
                 application_name="sagabus-timer",
@@ -51,41 +44,41 @@ class TimerService:
                 server_settings=QUEUE_PLANNER,
             ),
         )
-        self._open.push_async_callback(database.close)
-        async with database.connection() as connection:
-            await require_current(connection, COMPONENTS)
-        self.health.add_check("postgres", database.problem)
-        self._loops = self._assemble(database)
-
-    async def stop(self) -> None:
-        """Close the database."""
-        await self._open.aclose()
-
-    def _assemble(self, database: Database) -> list[Loop]:
-        settings, events = self._settings, self._events
-        topics = Topics(settings.topic_prefix)
         timekeeper = Timekeeper(database.now_ms, events)
         handler = RequestHandler(database, topics, settings.window_ms, timekeeper, events)
         subscriber = BatchSubscriber(
             KafkaConnection.of(settings, "sagabus-timer"),
             Subscription(group=settings.group, topics=(topics.wakeup_request,)),
             handler,
-            registry=self.health.registry,
+            metrics=BusMetrics(registry),
         )
-        self.health.add_check("requests", subscriber.problem)
-        policy = FiringPolicy(
-            batch=settings.timer_batch,
-            outbox_bound=settings.timer_outbox_bound,
-            idle_ms=settings.timer_idle_ms,
-            gap_ms=settings.timer_gap_ms,
-        )
-        firing = Firing(database, topics, timekeeper, handler.armed, policy, events)
+        firing = Firing(database, topics, timekeeper, handler.armed, _policy(settings), events)
         housekeeping = Housekeeping(database, timekeeper, settings.window_ms, events)
-        return [
+        self.loops: Sequence[Loop] = (
             Loop("requests", subscriber.run),
             Loop("firing", firing.run),
             Loop("housekeeping", housekeeping.run),
-        ]
+        )
+        self.health.add_check("postgres", database.problem)
+
+    async def start(self) -> None:
+        """Connect to the database and check its migrations; safe to repeat after a failure."""
+        await self._database.open()
+        async with self._database.connection() as connection:
+            await require_current(connection, COMPONENTS)
+
+    async def stop(self) -> None:
+        """Close the database."""
+        await self._database.close()
+
+
+def _policy(settings: TimerSettings) -> FiringPolicy:
+    return FiringPolicy(
+        batch=settings.timer_batch,
+        outbox_bound=settings.timer_outbox_bound,
+        idle_ms=settings.timer_idle_ms,
+        gap_ms=settings.timer_gap_ms,
+    )
 
 
 def build(settings: TimerSettings) -> TimerService:

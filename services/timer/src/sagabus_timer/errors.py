@@ -1,7 +1,7 @@
 """Errors of the timer.
 
-    TimerError                   root of this package
-    └── RequestOutOfWindow       a request is older than the window, or from the future: dead letter
+TimerError                   root of this package
+└── RequestOutOfWindow       a request is older than the window, or from the future: dead letter
 """
 
 from __future__ import annotations
