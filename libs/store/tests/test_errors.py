@@ -23,8 +23,22 @@ def postgres_error(sqlstate: str, constraint: str | None = None) -> Exception:
 
 @pytest.mark.parametrize(
     "sqlstate",
-    ["08006", "25P03", "40001", "40P01", "42P01", "53300", "55P03", "57014", "57P01", "58030"]
-    + ["28P01", "3D000", "XX000", "F0000"],
+    [
+        "08006",
+        "25P03",
+        "40001",
+        "40P01",
+        "42P01",
+        "53300",
+        "55P03",
+        "57014",
+        "57P01",
+        "58030",
+        "28P01",
+        "3D000",
+        "XX000",
+        "F0000",
+    ],
 )
 def test_what_says_nothing_about_a_message_is_an_outage(sqlstate: str) -> None:
     for error in (postgres_error(sqlstate), InjectedFault("c", "d", sqlstate)):

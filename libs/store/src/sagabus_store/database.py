@@ -114,7 +114,9 @@ class Database:
     async def connection(self) -> AsyncIterator[Connection]:
         """Lend a connection outside of a transaction: each statement commits by itself.
 
-        Raises `StoreUnavailable` and `StoreRejected` in place of the driver's errors.
+        Raises `StoreUnavailable` and `StoreRejected` in place of the driver's errors. Do database
+        work alone in the block: an OSError or TimeoutError from elsewhere would be taken for the
+        database's.
         """
         if self._pool is None:
             raise StoreUnavailable("store_closed", "the database is not open")
