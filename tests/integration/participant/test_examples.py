@@ -73,13 +73,13 @@ async def served(service: Service) -> AsyncIterator[None]:
 
 
 async def told(rig: Rig, count: int) -> dict[str, list[tuple[ResultStatus, str | None]]]:
-    async def enough() -> bool | None:
+    async def enough() -> list[Result] | None:
         await rig.answers()
-        return len(rig.heard) >= count or None
+        return rig.heard if len(rig.heard) >= count else None
 
-    assert await eventually(enough, within=30, what=f"{count} answers")
+    results = await eventually(enough, within=60, what=f"{count} answers")
     heard: dict[str, list[tuple[ResultStatus, str | None]]] = {}
-    for result in rig.heard:
+    for result in results:
         heard.setdefault(result.business_key, []).append((result.status, result.reason_code))
     return heard
 

@@ -37,7 +37,11 @@ class Order:
     step: RegisteredStep
     ask: Ask
     execute_id: str
-    compensate_id: str
+
+    @property
+    def compensate_id(self) -> str:
+        """The effect id of the undo; derived on demand, most orders never need it."""
+        return _effect(self.command, Phase.COMPENSATE)
 
     @property
     def overtakes(self) -> bool:
@@ -68,7 +72,6 @@ def read_order(record: Record, participant: Participant, topics: Topics) -> Orde
 
 
 def _order(command: Command, meta: Meta, record: Record, step: RegisteredStep) -> Order:
-    place = (command.saga_id, command.definition_version, command.activation)
     ask = Ask(
         command.command_id,
         command.phase,
@@ -76,14 +79,15 @@ def _order(command: Command, meta: Meta, record: Record, step: RegisteredStep) -
         command.expires_at_ms,
         command.recovery_operation_id,
     )
-    return Order(
-        command,
-        meta,
-        record,
-        step,
-        ask,
-        ids.effect_id(*place, Phase.EXECUTE, None),
-        ids.effect_id(*place, Phase.COMPENSATE, None),
+    # verify_identity has derived the id of an EXECUTE already.
+    forward = command.phase is Phase.EXECUTE
+    execute_id = command.effect_id if forward else _effect(command, Phase.EXECUTE)
+    return Order(command, meta, record, step, ask, execute_id)
+
+
+def _effect(command: Command, phase: Phase) -> str:
+    return ids.effect_id(
+        command.saga_id, command.definition_version, command.activation, phase, None
     )
 
 

@@ -107,7 +107,8 @@ class Session:
         """Keep a new state of the order's activation."""
         self._activations[order.execute_id] = activation
         effect = activation.effect(order.ask.about)
-        if (effect.state, effect.intent_command_id) == (EffectState.INTENT, order.ask.command_id):
+        mine = effect.intent_command_id == order.ask.command_id
+        if mine and effect.state is EffectState.INTENT:
             self._intents[self._effect_id(order, order.ask.about)] = pack_record(order.record)
 
     def answer(self, order: Order, reply: Reply) -> None:
@@ -146,6 +147,8 @@ class Session:
 
     def _changed(self, order: Order) -> list[SavedEffect]:
         before, after = self._loaded[order.execute_id], self._activations[order.execute_id]
+        if before is after:
+            return []
         return [
             SavedEffect(
                 self._effect_id(order, about),
