@@ -19,7 +19,7 @@ from sagabus_relay.slots import Slot
 from sagabus_relay.table import OutboxTable
 from sagabus_relay.worker import SlotWorker, WorkerPolicy
 from sagabus_runtime import Health, Loop, new_registry
-from sagabus_store import QUEUE_PLANNER, Component, Database, DatabaseOptions, require_current
+from sagabus_store import QUEUE_PLANNER, Component, Database, DatabaseOptions, migrate, require_current
 
 __all__ = ["COMPONENTS", "RelayService", "build", "outbox_table"]
 
@@ -70,6 +70,8 @@ class RelayService:
         An outbox that is away keeps no other waiting. Raises `StoreUnavailable` (try again) and
         `MigrationError`.
         """
+        if self._settings.migrate_on_start:
+            await migrate(self._settings.postgres.get_secret_value(), COMPONENTS)
         await self._own.open()
         async with self._own.connection() as connection:
             await require_current(connection, COMPONENTS)

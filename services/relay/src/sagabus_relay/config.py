@@ -65,6 +65,9 @@ class RelaySettings(KafkaSettings, PostgresSettings):
     relay_idle_ms: float = Field(default=20.0, ge=1, le=10_000)
     """Longest wait between two looks at an outbox that has nothing to do."""
 
+    migrate_on_start: bool = True
+    """Apply missing migrations at start; switch off where a deployment job does it."""
+
     @model_validator(mode="after")
     def _is_consistent(self) -> RelaySettings:
         names = [source.name for source in self.outboxes]
