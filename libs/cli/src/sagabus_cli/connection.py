@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sagabus_bus import KafkaConnection
 from sagabus_cli.errors import NotReachable
-from sagabus_messages import Topics
+
+if TYPE_CHECKING:
+    from sagabus_bus import KafkaConnection
+    from sagabus_messages import Topics
 
 __all__ = ["DEV", "Connection", "choose_connection", "current_connection"]
 
@@ -28,6 +31,8 @@ class Connection:
     @property
     def bus(self) -> KafkaConnection:
         """How to reach Kafka. Raises `NotReachable` (`no_kafka`) if nothing names it."""
+        from sagabus_bus import KafkaConnection  # noqa: PLC0415 - slow: the driver comes with it
+
         address = self.kafka or os.environ.get("SAGABUS_KAFKA") or _dev_stack("kafka")
         if address is None:
             raise NotReachable(
@@ -40,6 +45,8 @@ class Connection:
     @property
     def topics(self) -> Topics:
         """The topic names of the environment."""
+        from sagabus_messages import Topics  # noqa: PLC0415 - slow
+
         named = self.prefix if self.prefix is not None else os.environ.get("SAGABUS_TOPIC_PREFIX")
         if named is None:
             named = "" if self.kafka or os.environ.get("SAGABUS_KAFKA") else f"{DEV}."

@@ -131,6 +131,15 @@ class SagabusClient:
             ) from cause
         return watch.settled
 
+    async def first_news(self, handle: SagaHandle, timeout_s: float) -> Outcome | None:
+        """Return the first thing that is said about a start, or None after `timeout_s`."""
+        watch = self._table.find(handle) or self._table.add(handle)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while watch.latest is None:
+                    await self._news(watch)
+        return watch.latest
+
     def latest(self, handle: SagaHandle) -> Outcome | None:
         """Return the last news of a start, or None before the first."""
         watch = self._table.find(handle)
