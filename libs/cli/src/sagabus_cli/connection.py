@@ -1,4 +1,4 @@
-"""Which Kafka and which orchestrator database a command works on: options, environment, dev stack."""
+"""Which Kafka and orchestrator database a command works on: options, environment, dev stack."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Line:
 
 
 def read_payload(path: Path, schema_id: str) -> Payload:
-    """Return the JSON of a file as a payload. Raises `UsageError` with the code of what is wrong."""
+    """Return the JSON of a file as a payload. Raises `UsageError` with the code of the fault."""
     raw = _read(path)
     try:
         return json_payload(parse_strict(raw), schema_id)

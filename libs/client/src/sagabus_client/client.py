@@ -14,18 +14,20 @@ from typing import Final, Self
 from sagabus_bus import (
     BusError,
     KafkaConnection,
-    Outcome as Sent,
     Published,
     Publisher,
     Refused,
     Tail,
+)
+from sagabus_bus import (
+    Outcome as Sent,
 )
 from sagabus_client.errors import OutcomePending, StartNotSent, StartUnsendable
 from sagabus_client.values import Outcome, SagaHandle, StartCommand
 from sagabus_client.watching import Watch, WatchTable
 from sagabus_core import ids
 from sagabus_core.errors import InvalidValue
-from sagabus_messages import OutboxRow, Stamp, Start, Topics, decode, encode, source_of
+from sagabus_messages import OutboxRow, Record, Stamp, Start, Topics, decode, encode, source_of
 from sagabus_messages.errors import MessageError
 
 __all__ = ["SagabusClient"]
@@ -173,9 +175,12 @@ class SagabusClient:
                 await asyncio.sleep(_RETRY_S)
                 continue
             for record in records:
-                with contextlib.suppress(MessageError):  # not ours to judge
-                    for outcome in self._table.take(decode(record, self._topics)):
-                        self._listener(outcome)
+                self._take(record)
+
+    def _take(self, record: Record) -> None:
+        with contextlib.suppress(MessageError):  # not ours to judge
+            for outcome in self._table.take(decode(record, self._topics)):
+                self._listener(outcome)
 
     async def _send(self, rows: Sequence[OutboxRow]) -> None:
         """Send until every row is in the log; a repeat carries the same id and is absorbed."""
@@ -189,9 +194,7 @@ class SagabusClient:
                 await asyncio.sleep(_RETRY_S)
                 continue
             waiting = [
-                row
-                for row, outcome in zip(waiting, outcomes, strict=True)
-                if not _is_sent(outcome)
+                row for row, outcome in zip(waiting, outcomes, strict=True) if not _is_sent(outcome)
             ]
             if waiting:
                 await asyncio.sleep(_RETRY_S)

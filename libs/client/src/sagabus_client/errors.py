@@ -1,9 +1,9 @@
 """Errors of the client.
 
-    ClientError                  root of this package
-    ├── StartNotSent             Kafka took no start record in time: it may or may not be in the log
-    ├── StartUnsendable          the start record itself can never be sent (too large, no topic ...)
-    └── OutcomePending           no outcome in time; the saga goes on
+ClientError                  root of this package
+├── StartNotSent             Kafka took no start record in time: it may or may not be in the log
+├── StartUnsendable          the start record itself can never be sent (too large, no topic ...)
+└── OutcomePending           no outcome in time; the saga goes on
 """
 
 from __future__ import annotations

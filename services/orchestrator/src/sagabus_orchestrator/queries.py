@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -185,8 +186,6 @@ def _read_cursor(cursor: str) -> tuple[datetime, str]:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         created_at, _, saga_id = base64.urlsafe_b64decode(padded).decode().partition(" ")
-        if not _SAGA_ID.fullmatch(saga_id):
-            raise ValueError(saga_id)
-        return datetime.fromisoformat(created_at), saga_id
+        return datetime.fromisoformat(created_at), str(uuid.UUID(saga_id))
     except (ValueError, binascii.Error) as cause:
         raise InvalidValue("invalid_cursor", "take the cursor from the page before") from cause

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sagabus_core.engine import FactKind
 from sagabus_core.engine.table import Move
@@ -17,6 +17,17 @@ __all__ = ["Line", "timeline"]
 _QUIET: Final = frozenset({FactKind.STATE, FactKind.WAKEUP})
 """Facts that follow from others: the state of a step from its answers, wake-ups from deadlines."""
 _MAX_DATA: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The members of a fact."""
+
+    subject: str
+    before: str | None
+    after: str | None
+    detail: Mapping[str, Any]
+    output: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +60,19 @@ def timeline(facts: Iterable[Fact], *, everything: bool = False) -> list[Line]:
 
 
 def _told(body: Mapping[str, Any]) -> tuple[str, str]:
-    detail: Mapping[str, Any] = body.get("detail") or {}
-    subject, before, after = body.get("subject") or "", body.get("from"), body.get("to")
-    match FactKind(body["kind"]):
-        case FactKind.STARTED:
-            return "●", "started"
-        case FactKind.COMMAND:
-            return "→", f"{subject}: {_asked(detail)}"
-        case FactKind.ANSWER:
-            return "←", f"{_plain(subject)}: {_answered(detail)}{_data(body.get('output'))}"
-        case FactKind.STATUS:
-            return "■", f"{before} → {after}"
-        case FactKind.ABORT if after is None:
-            return "↻", f"goes forward again: {_plain(subject)} succeeded after all"
-        case FactKind.ABORT:
-            return "↩", f"turns back: {after} ({_plain(subject)})"
-        case FactKind.PLAN:
-            members = ", ".join(detail.get("members", ())) or "nothing"
-            return "≡", f"plan {detail.get('version', 1)} frozen, to undo: {members}"
-        case FactKind.DEADLINE:
-            return "⏱", f"{_plain(subject) or 'saga'}: {_words(after)}"
-        case FactKind.REASON if after is None:
-            return "✓", f"{_plain(subject)}: {before} is settled"
-        case FactKind.REASON:
-            return "!", f"{_plain(subject)}: needs a person, {after}"
-        case FactKind.BRANCH:
-            return "⑂", f"{subject}: takes {after}"
-        case FactKind.CONTROL:
-            return "‖", f"{before} → {after}"
-        case FactKind.ATTESTED:
-            return "✎", f"{_plain(subject)}: attested {after} ({detail.get('evidence', '')})"
-        case FactKind.STATE:
-            return "·", f"{_plain(subject)}: {before} → {after}"
-        case FactKind.WAKEUP:
-            return "·", f"wake-up {before} delivered"
+    said = _Said(
+        _plain(body.get("subject") or ""),
+        body.get("from"),
+        body.get("to"),
+        body.get("detail") or {},
+        body.get("output"),
+    )
+    kind = FactKind(body["kind"])
+    if said.after is None and kind in _TAKEN_BACK:
+        mark, tell = _TAKEN_BACK[kind]
+    else:
+        mark, tell = _TOLD[kind]
+    return mark, tell(said)
 
 
 def _asked(detail: Mapping[str, Any]) -> str:
@@ -121,3 +111,37 @@ def _plain(subject: str) -> str:
 
 def _words(code: str | None) -> str:
     return (code or "").replace("_", " ").replace(":", " ").lower()
+
+
+def _planned(said: _Said) -> str:
+    members = ", ".join(said.detail.get("members", ())) or "nothing"
+    return f"plan {said.detail.get('version', 1)} frozen, to undo: {members}"
+
+
+def _changed(said: _Said) -> str:
+    return f"{said.before} → {said.after}"
+
+
+_Teller: TypeAlias = Callable[[_Said], str]
+_TOLD: Final[Mapping[FactKind, tuple[str, _Teller]]] = {
+    FactKind.STARTED: ("●", lambda _: "started"),
+    FactKind.COMMAND: ("→", lambda s: f"{s.subject}: {_asked(s.detail)}"),
+    FactKind.ANSWER: ("←", lambda s: f"{s.subject}: {_answered(s.detail)}{_data(s.output)}"),
+    FactKind.STATUS: ("■", _changed),
+    FactKind.ABORT: ("↩", lambda s: f"turns back: {s.after} ({s.subject})"),
+    FactKind.PLAN: ("≡", _planned),
+    FactKind.DEADLINE: ("⏱", lambda s: f"{s.subject or 'saga'}: {_words(s.after)}"),
+    FactKind.REASON: ("!", lambda s: f"{s.subject}: needs a person, {s.after}"),
+    FactKind.BRANCH: ("⑂", lambda s: f"{s.subject}: takes {s.after}"),
+    FactKind.CONTROL: ("‖", _changed),
+    FactKind.ATTESTED: (
+        "✎",
+        lambda s: f"{s.subject}: attested {s.after} ({s.detail.get('evidence', '')})",
+    ),
+    FactKind.STATE: ("·", lambda s: f"{s.subject}: {_changed(s)}"),
+    FactKind.WAKEUP: ("·", lambda s: f"wake-up {s.before} delivered"),
+}
+_TAKEN_BACK: Final[Mapping[FactKind, tuple[str, _Teller]]] = {
+    FactKind.ABORT: ("↻", lambda s: f"goes forward again: {s.subject} succeeded after all"),
+    FactKind.REASON: ("✓", lambda s: f"{s.subject}: {s.before} is settled"),
+}

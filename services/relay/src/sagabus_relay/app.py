@@ -19,7 +19,14 @@ from sagabus_relay.slots import Slot
 from sagabus_relay.table import OutboxTable
 from sagabus_relay.worker import SlotWorker, WorkerPolicy
 from sagabus_runtime import Health, Loop, new_registry
-from sagabus_store import QUEUE_PLANNER, Component, Database, DatabaseOptions, migrate, require_current
+from sagabus_store import (
+    QUEUE_PLANNER,
+    Component,
+    Database,
+    DatabaseOptions,
+    migrate,
+    require_current,
+)
 
 __all__ = ["COMPONENTS", "RelayService", "build", "outbox_table"]
 

@@ -68,7 +68,9 @@ class Stage:
 
     def verdict(self, *, good: bool, text: str) -> None:
         """Print a judgement."""
-        self._console.print(Text("✓ " if good else "✗ ", "bold green" if good else "bold red") + text)
+        self._console.print(
+            Text("✓ " if good else "✗ ", "bold green" if good else "bold red") + text
+        )
 
     def table(self, columns: list[str], rows: list[tuple[str, ...]], numbers: int) -> None:
         """Print a table whose last `numbers` columns are flush right."""

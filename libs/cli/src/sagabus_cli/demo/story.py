@@ -128,7 +128,7 @@ def _report(stage: Stage, system: System, result: Result) -> None:
     expected = sum(f.is_as_expected for f in result.finished)
     stage.verdict(
         good=expected == len(result.finished),
-        text=f"{expected} of {len(result.finished)} orders ended as their scenario demands: {counts}",
+        text=f"{expected} of {len(result.finished)} orders ended as they must: {counts}",
     )
     agree = not result.disagreements
     stage.verdict(

@@ -1,4 +1,4 @@
-"""Orders for the example services: every scenario, and the check that all books agree afterwards."""
+"""Orders for the example services: every scenario, and the check that all books agree."""
 
 from sagabus_testkit.orders.load import STUCK, Finished, Pace, run_orders
 from sagabus_testkit.orders.reconcile import Ending, reconcile

@@ -1,4 +1,4 @@
-"""Do stock, money and shipments agree with how the sagas ended? Asks the participants' own books."""
+"""Do stock, money and shipments agree with how the sagas ended? Asks the books themselves."""
 
 from __future__ import annotations
 

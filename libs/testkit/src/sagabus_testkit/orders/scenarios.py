@@ -53,9 +53,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         card="lost-refund-answer",
         address="nowhere",
     ),
-    Scenario(
-        "looked-up", "carrier calls back: shipped", _DONE, 4, address="look-up:2 Side Street"
-    ),
+    Scenario("looked-up", "carrier calls back: shipped", _DONE, 4, address="look-up:2 Side Street"),
     Scenario("look-up-no", "carrier calls back: refused", _BACK, 3, address="look-up:nowhere"),
 )
 

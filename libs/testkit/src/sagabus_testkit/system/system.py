@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from sagabus_bus import KafkaConnection, TopicAdmin
 from sagabus_messages import Topics
-from sagabus_testkit.stack import LocalStack, Postgres
+from sagabus_testkit.stack import LocalStack, Postgres, StackError
 from sagabus_testkit.stack.commands import Outcome, run
 from sagabus_testkit.stack.ports import ReservedPorts
 from sagabus_testkit.stack.process import ProcessControl, ServerCommand
@@ -46,9 +46,11 @@ class Servers:
 
     def ensure_database(self, name: str) -> None:
         """Create an empty database unless it is there."""
-        known = self.postgres.ask(f"select count(*) from pg_database where datname = '{name}'")  # noqa: S608 - our own names
-        if not known:
+        try:
             self.postgres.create_database(name)
+        except StackError as error:
+            if "already exists" not in error.detail:
+                raise
 
 
 class System:
@@ -79,7 +81,6 @@ class System:
         self._settings = settings
         self._ports = ReservedPorts()
         self._cards_port = self._ports.take()
-        self._kinds: dict[str, ServiceKind] = {}
         self._processes: dict[str, ProcessControl] = {}
         directory.mkdir(parents=True, exist_ok=True)
         for kind in SERVICES:
@@ -199,7 +200,6 @@ class System:
 
     def _add(self, kind: ServiceKind, name: str) -> None:
         port = self._ports.take()
-        self._kinds[name] = kind
         self._processes[name] = ProcessControl(
             ServerCommand(
                 name=name,
@@ -239,8 +239,8 @@ def _ready_at(port: int) -> Callable[[], bool]:
     def answers() -> bool:
         try:
             url = f"http://127.0.0.1:{port}/ready"
-            with urllib.request.urlopen(url, timeout=_PROBE_S) as answer:  # noqa: S310 - our own
-                return bool(answer.status == 200)  # noqa: PLR2004 - HTTP OK
+            with urllib.request.urlopen(url, timeout=_PROBE_S) as answer:
+                return bool(answer.status == 200)
         except OSError:
             return False
 

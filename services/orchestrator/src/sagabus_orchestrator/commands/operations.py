@@ -133,8 +133,8 @@ def record_outcome(
     attest: Annotated[
         str,
         typer.Option(
-            help="What is true: STEP=SUCCEEDED|REJECTED|CANCELLED, undo:STEP=HAPPENED|NOT_HAPPENED, "
-            "branch:CHOICE=NAME, payload:STEP=@file.json, output:STEP=@file.json."
+            help="What is true: STEP=SUCCEEDED|REJECTED|CANCELLED, "
+            "undo:STEP=HAPPENED|NOT_HAPPENED, branch:CHOICE=NAME, payload:STEP=@file.json, output:STEP=@file.json."
         ),
     ],
     evidence: Annotated[str, typer.Option(help="What that rests on.")],
@@ -179,16 +179,12 @@ def _perform(
         _tell_outcome(operation, outcome)
 
 
-def _operations(
-    database: Database, connection: Connection, watcher: CatalogWatcher
-) -> Operations:
+def _operations(database: Database, connection: Connection, watcher: CatalogWatcher) -> Operations:
     allowed = os.environ.get("SAGABUS_MANUAL_CLOSE_ENABLED", "").lower() in {"1", "true", "yes"}
     return Operations(database, connection.topics, watcher, manual_close_enabled=allowed)
 
 
-def _definition_of(
-    watcher: CatalogWatcher, workflow: str, version: int, tenant: str
-) -> Definition:
+def _definition_of(watcher: CatalogWatcher, workflow: str, version: int, tenant: str) -> Definition:
     for scope in (tenant, ""):
         definition = watcher.current.get(DefinitionRef(scope, workflow, version))
         if definition is not None:
@@ -199,7 +195,8 @@ def _definition_of(
 def _tell_outcome(operation: Operation, outcome: OperationOutcome) -> None:
     again = " (done before, nothing more happened)" if outcome.repeated else ""
     lines = [
-        f"{outcome.kind}: {outcome.saga_id} is {outcome.status}, revision {outcome.revision}{again}",
+        f"{outcome.kind}: {outcome.saga_id} is {outcome.status}, "
+        f"revision {outcome.revision}{again}",
         *(f"  issued {command}" for command in outcome.commands),
         f"  operation id {operation.operation_id}",
     ]

@@ -45,9 +45,7 @@ def _lines(detail: SagaDetail, *, everything: bool) -> Iterator[str]:
         yield f"  {line}"
 
 
-def _steps(
-    activations: Mapping[str, Activation], members: Mapping[str, Member]
-) -> Iterator[str]:
+def _steps(activations: Mapping[str, Activation], members: Mapping[str, Member]) -> Iterator[str]:
     width = max((len(path) for path in activations), default=0)
     for path, activation in activations.items():
         member = members.get(path)
@@ -59,7 +57,7 @@ def _steps(
 
 def _attempts(track: Activation | Member) -> str:
     told = [
-        f"{channel.name.replace('_', ' ').lower()} ×{count}"
+        f"{channel.name.replace('_', ' ').lower()} {count}x"
         for channel, count in track.attempts.items()
     ]
     return ", ".join(told) or "not asked yet"
