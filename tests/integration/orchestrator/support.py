@@ -155,7 +155,21 @@ class Rig:
         body = Result(
             **{
                 name: getattr(command, name)
-                for name in ["saga_id", "tenant", "workflow", "business_key", "definition_version", "definition_digest", "step", "activation", "phase", "target", "attempt", "effect_id", "command_id"]
+                for name in [
+                    "saga_id",
+                    "tenant",
+                    "workflow",
+                    "business_key",
+                    "definition_version",
+                    "definition_digest",
+                    "step",
+                    "activation",
+                    "phase",
+                    "target",
+                    "attempt",
+                    "effect_id",
+                    "command_id",
+                ]
             },
             event_id=ids.result_event_id(command.command_id, ordinal),
             status=status,
