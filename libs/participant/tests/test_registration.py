@@ -53,12 +53,12 @@ class Blind(ExternalStep[Order]):
 
 
 class NotAsync(LocalStep[Order]):
-    def execute(self, ctx: LocalContext, order: Order) -> Any:  # type: ignore[override]  # the mistake
+    def execute(self, ctx: LocalContext, order: Order) -> Any:
         return Succeeded()
 
 
 class TooMany(LocalStep[Order]):
-    async def execute(  # type: ignore[override]  # the mistake
+    async def execute(
         self, ctx: LocalContext, order: Order, more: int
     ) -> ExecutedLocally:
         return Succeeded()
