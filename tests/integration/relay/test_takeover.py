@@ -118,7 +118,11 @@ async def test_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
             await writer.until(writer.written + 200)
             taken = other.says("relay.slot_taken")
             paused.signal(signal.SIGSTOP)
-            await eventually(lambda o=other, t=taken: o.says("relay.slot_taken") > t, within=15)
+
+            def other_took(other: RelayProcess = other, taken: int = taken) -> bool:
+                return other.says("relay.slot_taken") > taken
+
+            await eventually(other_took, within=15)
             before = await arrived(orders)
 
             async def moving_again(before: int = before) -> bool:
@@ -126,7 +130,11 @@ async def test_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
 
             await eventually(moving_again, within=20)
             paused.signal(signal.SIGCONT)
-            await eventually(lambda p=paused: p.says("relay.slot_lost") > 0, within=15)
+
+            def gave_up(paused: RelayProcess = paused) -> bool:
+                return paused.says("relay.slot_lost") > 0
+
+            await eventually(gave_up, within=15)
     await verify(orders, writer.written)
     assert first.process.poll() is None
     assert second.process.poll() is None
