@@ -55,7 +55,9 @@ class Bench:
 
     def settings(self, **more: object) -> RelaySettings:
         environment = self.environment(**more)
-        return RelaySettings(**{k.removeprefix("SAGABUS_").lower(): v for k, v in environment.items()})
+        return RelaySettings.model_validate(
+            {name.removeprefix("SAGABUS_").lower(): text for name, text in environment.items()}
+        )
 
     @asynccontextmanager
     async def table(self) -> AsyncIterator[OutboxTable]:

@@ -32,12 +32,12 @@ def apply_result(draft: Draft, event: ResultReceived) -> None:
     """
     channel, given, letter = _read(event)
     track = _find(draft, event, channel)
-    key = f"{channel}{event.attempt}"
+    key = channel + str(event.attempt)
     before = track.answers.get(key)
     if before is not None and letter in before.split("+"):
         return
     move = _route(draft, event, track, given)
-    if draft.status.is_terminal and move is not Move.CONFLICT:
+    if draft.terminal and move is not Move.CONFLICT:
         move = Move.NOTE  # evidence only: terminal is final, also for what a person closed
     answers = {**track.answers, key: letter if before is None else f"{before}+{letter}"}
     recorded = evolve(track, answers=answers)
@@ -92,7 +92,7 @@ def _route(draft: Draft, event: ResultReceived, track: Track, given: Input) -> M
 
 def _is_fresh_hint(track: Track, channel: Channel, attempt: int) -> bool:
     current = attempt == track.attempts.get(channel)
-    return current and f"{channel}{attempt}" not in track.answers
+    return current and channel + str(attempt) not in track.answers
 
 
 def _journal(draft: Draft, event: ResultReceived, track: Track, move: Move) -> None:
@@ -106,14 +106,14 @@ def _journal(draft: Draft, event: ResultReceived, track: Track, move: Move) -> N
 def _evidence(event: ResultReceived) -> dict[str, JsonValue]:
     told: dict[str, JsonValue] = {
         "phase": event.phase,
-        "target": event.target,
         "attempt": event.attempt,
         "status": event.status,
-        "terminal_status": event.terminal_status,
-        "reason_code": event.reason_code,
-        "reason_detail": event.reason_detail,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    for name in ("target", "terminal_status", "reason_code", "reason_detail"):
+        value: str | None = getattr(event, name)
+        if value is not None:
+            told[name] = value
+    return told
 
 
 def _conflict(draft: Draft, event: ResultReceived, track: Track, before: str | None) -> None:
@@ -129,5 +129,5 @@ def _conflict(draft: Draft, event: ResultReceived, track: Track, before: str | N
         ManualReason.ATTEMPT_OUTCOME_CONFLICT if within else ManualReason.CROSS_PHASE_FACT_CONFLICT
     )
     draft.metric(MetricName.CONFLICT, reason)
-    if not draft.status.is_terminal:
+    if not draft.terminal:
         draft.set_reason(reason_key(event.activation, track), reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from sagabus_core.engine.abort import set_abort
@@ -10,7 +10,7 @@ from sagabus_core.engine.draft import Draft, activation_key
 from sagabus_core.engine.effects import ArmWakeup, FactKind, MetricName
 from sagabus_core.engine.forward import apply_move, time_out
 from sagabus_core.engine.inputs import Input
-from sagabus_core.engine.snapshot import Activation, Member, Plan, Track
+from sagabus_core.engine.snapshot import OPEN_STATES, Activation, Member, Plan, Track
 from sagabus_core.engine.table import forward_move, member_move, profile_of
 from sagabus_core.engine.undo import apply_undo_move
 from sagabus_core.engine.vocabulary import ForwardState, MemberState
@@ -45,14 +45,15 @@ class _Timed(Protocol):
     def deadline_passed(self) -> bool: ...
 
 
-def live_tracks(view: _Timed) -> Iterator[tuple[str, Track]]:
-    """Yield what may hold deadlines: open activations, and running members of the plan."""
-    for path, activation in view.activations.items():
-        if activation.is_open:
-            yield path, activation
-    for path in view.plan.members if view.plan else ():
-        if view.members[path].state in _RUNNING_UNDO:
-            yield path, view.members[path]
+def live_tracks(view: _Timed) -> list[tuple[str, Track]]:
+    """Return what may hold deadlines: open activations, and running members of the plan."""
+    live: list[tuple[str, Track]] = [
+        pair for pair in view.activations.items() if pair[1].state in OPEN_STATES
+    ]
+    if view.plan is not None:
+        undoing = ((path, view.members[path]) for path in view.plan.members)
+        live.extend(pair for pair in undoing if pair[1].state in _RUNNING_UNDO)
+    return live
 
 
 def earliest_deadline(view: _Timed, deadline_at_ms: int | None) -> int | None:
@@ -69,7 +70,7 @@ def fire_due(draft: Draft) -> None:
     deadline = draft.base.deadline_at_ms
     if deadline is not None and deadline <= draft.now_at_ms and not draft.deadline_passed:
         _pass_instance_deadline(draft)
-    for path, track in tuple(live_tracks(draft)):
+    for path, track in live_tracks(draft):
         if not draft.active:
             return
         given = _due(track, draft.now_at_ms)
@@ -116,7 +117,7 @@ def _pass_instance_deadline(draft: Draft) -> None:
 
 def arm(draft: Draft) -> None:
     """Arm the one wake-up no later than the earliest live deadline; an earlier one is left."""
-    if draft.status.is_terminal:
+    if draft.terminal:
         _disarm(draft)
         return
     if not draft.active:

@@ -12,7 +12,7 @@ from sagabus_core.definitions.model import Definition, StepDefinition, StepKind
 from sagabus_core.engine.effects import Effect, FactKind, JournalFact, Metric, MetricName
 from sagabus_core.engine.events import Trigger
 from sagabus_core.engine.reasons import CONFLICTS
-from sagabus_core.engine.snapshot import Activation, Member, Snapshot, Track, evolve
+from sagabus_core.engine.snapshot import Activation, Snapshot, Track, evolve
 from sagabus_core.engine.table import STATUS
 from sagabus_core.engine.vocabulary import ForwardState, ManualReason
 from sagabus_core.errors import IllegalTransition
@@ -20,6 +20,8 @@ from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Control, SagaStatus
 
 __all__ = ["PLAN_KEY", "Draft", "activation_key", "branch_key", "member_key", "reason_key"]
+
+_TERMINAL = frozenset(status for status, following in STATUS.items() if not following)
 
 PLAN_KEY = "plan"
 """Key of a reason that concerns the plan as a whole."""
@@ -109,7 +111,12 @@ class Draft:
     @property
     def active(self) -> bool:
         """Whether the engine may act: ACTIVE, not terminal, and no person is asked for."""
-        return self.control is Control.ACTIVE and not self.reasons and not self.status.is_terminal
+        return self.control is Control.ACTIVE and not self.reasons and self.status not in _TERMINAL
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can change any more."""
+        return self.status in _TERMINAL
 
     @property
     def pivot_succeeded(self) -> bool:
@@ -147,11 +154,10 @@ class Draft:
 
     def put(self, path: str, track: Track) -> None:
         """Keep a changed track."""
-        match track:
-            case Activation():
-                self.activations[path] = track
-            case Member():
-                self.members[path] = track
+        if isinstance(track, Activation):
+            self.activations[path] = track
+        else:
+            self.members[path] = track
 
     def change(self, path: str, track: Track, **changes: object) -> None:
         """Keep `track` with some fields changed; a change of state is journalled."""
