@@ -1,5 +1,7 @@
 """Every row of the forward life cycle: given a state, when this arrives, then that happens."""
 
+from typing import Any
+
 import pytest
 
 from sagabus_core.engine import ForwardState, ManualReason
@@ -9,7 +11,7 @@ from sagabus_core.vocabulary import SagaStatus
 MANUAL = SagaStatus.MANUAL_INTERVENTION
 
 
-def one(**options: object) -> SagaDriver:
+def one(**options: Any) -> SagaDriver:
     """Two compensatable steps; the first one is EXECUTING."""
     return SagaDriver(document({"a": compensatable(**options), "b": compensatable()}, "a", "b"))
 
@@ -21,14 +23,14 @@ def behind_pivot() -> SagaDriver:
     return saga
 
 
-def cancelling(**options: object) -> SagaDriver:
+def cancelling(**options: Any) -> SagaDriver:
     saga = one(**options)
     saga.wake()
     assert saga.commands == [("a", "C", 1)]
     return saga
 
 
-def resolving(**options: object) -> SagaDriver:
+def resolving(**options: Any) -> SagaDriver:
     saga = one(**options)
     saga.answer("a", "UNKNOWN")
     assert saga.commands == [("a", "RE", 1)]

@@ -1,5 +1,7 @@
 """Every row of a plan member's life, the freeze, its order and its proof."""
 
+from typing import Any
+
 import pytest
 
 from sagabus_core.engine import ManualReason, MemberState, preview_compensation
@@ -8,7 +10,7 @@ from sagabus_core.testing import SagaDriver, compensatable, document, parallel, 
 from sagabus_core.vocabulary import Direction, SagaStatus
 
 
-def undoing(**options: object) -> SagaDriver:
+def undoing(**options: Any) -> SagaDriver:
     """Two successes, the third step rejected: `b` is being compensated, `a` waits."""
     steps = {"a": compensatable(), "b": compensatable(**options), "c": compensatable()}
     saga = SagaDriver(document(steps, "a", "b", "c"))
@@ -61,7 +63,7 @@ def test_the_preview_is_the_plan_that_is_frozen() -> None:
     saga.answer("a", "SUCCEEDED")
     saga.answer("b", "SUCCEEDED")
     seen = preview_compensation(saga.definition, saga.snapshot)
-    assert saga.snapshot.plan is None
+    assert seen.version == 0
     saga.answer("c", "REJECTED")
     assert saga.snapshot.plan is not None
     assert (seen.digest, seen.members) == (saga.snapshot.plan.digest, saga.snapshot.plan.members)
