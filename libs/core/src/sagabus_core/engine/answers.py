@@ -78,21 +78,18 @@ def _find(draft: Draft, event: ResultReceived, channel: Channel) -> Track:
 
 
 def _route(draft: Draft, event: ResultReceived, track: Track, given: Input) -> Move:
-    """Return the move of an answer; a hint from another attempt, or a second one, is a note."""
-    channel = CHANNELS[event.phase, event.target]
+    """Return the move of an answer; a hint from an attempt that is not the current one is a note.
+
+    The table itself tells in which state a hint is asked for.
+    """
+    current = event.attempt == track.attempts.get(CHANNELS[event.phase, event.target])
     if isinstance(track, Activation):
         profile = profile_of(draft.step(event.activation))
-        if is_fact(profile, given) or _is_fresh_hint(track, channel, event.attempt):
+        if current or is_fact(profile, given):
             return forward_move(profile, track.state, given)
-        return Move.NOTE
-    if given in FACTS or _is_fresh_hint(track, channel, event.attempt):
+    elif current or given in FACTS:
         return member_move(track.state, given)
     return Move.NOTE
-
-
-def _is_fresh_hint(track: Track, channel: Channel, attempt: int) -> bool:
-    current = attempt == track.attempts.get(channel)
-    return current and channel + str(attempt) not in track.answers
 
 
 def _journal(draft: Draft, event: ResultReceived, track: Track, move: Move) -> None:
