@@ -1,4 +1,4 @@
-"""Migration files are numbered without gaps; verifiers are what Postgres expects."""
+"""Migration files are numbered without gaps; verifiers hold no password."""
 
 import base64
 from pathlib import Path
@@ -29,8 +29,7 @@ def test_a_gap_is_refused(
         _ = Component("gappy", "gappy", ".").migrations
 
 
-def test_a_verifier_holds_no_password_and_matches_a_known_one() -> None:
-    # The example of RFC 7677: user "user", password "pencil".
+def test_a_verifier_is_salted_repeatable_and_holds_no_password() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     assert scram_verifier("pencil", salt) == scram_verifier("pencil", salt)
     assert scram_verifier("pencil", salt).startswith("SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==")

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path):
+def shell(tmp_path: Path) -> Iterator[Shell]:
     made = Shell(tmp_path)
     yield made
     made("down")
@@ -49,7 +50,7 @@ def checks(said: dict[str, Any]) -> dict[str, str]:
     return {check["name"]: check["state"] for check in said["checks"]}
 
 
-def test_up_doctor_down(shell: Shell) -> None:
+def test_up_doctor_kill_up_down(shell: Shell) -> None:
     assert checks(shell("doctor"))["stack dev"] == "absent"
     first = shell("up")
     record = shell.folder / ".stack/dev/stack.json"
@@ -57,6 +58,7 @@ def test_up_doctor_down(shell: Shell) -> None:
     assert record.stat().st_mode & 0o077 == 0, "it holds a password"
     assert shell("up") == first, "a second up only prints"
     assert checks(shell("doctor"))["kafka answers"] == "ok"
+
     os.kill(first["kafka_pid"], signal.SIGSTOP)
     try:
         sick = shell("doctor", code=1)
@@ -64,16 +66,14 @@ def test_up_doctor_down(shell: Shell) -> None:
         os.kill(first["kafka_pid"], signal.SIGCONT)
     assert sick["healthy"] is False
     assert checks(sick)["kafka answers"] == "failed"
-    assert shell("down")["stopped"] is True
-    assert not record.exists()
-    assert shell("down", "--delete-data")["stopped"] is False
-    assert list((shell.folder / ".stack").iterdir()) == []
 
-
-def test_up_again_after_its_supervisor_was_killed(shell: Shell) -> None:
-    first = shell("up")
     os.kill(first["owner"], signal.SIGKILL)
     eventually_sync(lambda: not is_owned(shell.folder / ".stack/dev"), within=20)
     assert checks(shell("doctor"))["stack dev"] == "absent"
     second = shell("up")
     assert second["owner"] != first["owner"]
+
+    assert shell("down")["stopped"] is True
+    assert not record.exists()
+    assert shell("down", "--delete-data")["stopped"] is False
+    assert list((shell.folder / ".stack").iterdir()) == []

@@ -1,7 +1,6 @@
 """A stack lives exactly as long as its owner, and two never meet."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -22,9 +21,11 @@ import json, sys, threading
 from pathlib import Path
 from sagabus_testkit import LocalStack
 with LocalStack("owned", root=Path(sys.argv[1])) as stack:
-    stack.start()
-    print(json.dumps([stack.kafka.pid, stack.postgres.pid]), flush=True)
-    if sys.argv[2] == "raise":
+    if sys.argv[2] == "both":
+        stack.start()
+    stack.postgres
+    print("up", flush=True)
+    if sys.argv[3] == "raise":
         raise RuntimeError("a test went wrong")
     threading.Event().wait()
 """
@@ -45,24 +46,26 @@ def descendants(pid: int) -> list[int]:
 
 
 Owner = subprocess.Popen[str]
+Start = Callable[[str, str], tuple[Owner, list[int]]]
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Callable[[str], tuple[Owner, list[int]]]]:
+def own(tmp_path: Path) -> Iterator[Start]:
     """Start a process that owns a stack; returns it and every process that belongs to it."""
     owners: list[Owner] = []
 
-    def start(how: str) -> tuple[Owner, list[int]]:
+    def start(servers: str, how: str) -> tuple[Owner, list[int]]:
         owner = subprocess.Popen(
-            [sys.executable, "-c", OWNER, str(tmp_path), how],
+            [sys.executable, "-c", OWNER, str(tmp_path), servers, how],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
         )
         owners.append(owner)
-        servers = json.loads(owner.stdout.readline()) if owner.stdout else []
-        return owner, [*servers, *descendants(owner.pid)]
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "up\n"
+        return owner, descendants(owner.pid)
 
     yield start
     for owner in owners:
@@ -92,15 +95,19 @@ def kill_guards_and_owner(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize(
-    "end",
-    [kill_owner, terminate_owner, press_ctrl_c, kill_guards_and_owner],
-    ids=lambda f: f.__name__,
+    ("end", "servers"),
+    [
+        (kill_owner, "both"),
+        (terminate_owner, "postgres"),
+        (press_ctrl_c, "postgres"),
+        (kill_guards_and_owner, "both"),
+    ],
 )
 def test_however_the_owner_ends_no_process_is_left(
-    end: Callable[[Owner], None], own: Callable[[str], tuple[Owner, list[int]]], tmp_path: Path
+    end: Callable[[Owner], None], servers: str, own: Start, tmp_path: Path
 ) -> None:
-    owner, processes = own("wait")
-    assert len(processes) >= 4
+    owner, processes = own(servers, "wait")
+    assert len(processes) >= 7, "the guard, the postmaster and its five helpers"
     end(owner)
     owner.wait(30)
     eventually_sync(lambda: not any(map(running, processes)), within=20)
@@ -108,9 +115,9 @@ def test_however_the_owner_ends_no_process_is_left(
 
 
 def test_after_an_exception_neither_process_nor_directory_is_left(
-    own: Callable[[str], tuple[Owner, list[int]]], tmp_path: Path
+    own: Start, tmp_path: Path
 ) -> None:
-    owner, processes = own("raise")
+    owner, processes = own("postgres", "raise")
     owner.wait(30)
     assert not any(map(running, processes))
     assert not (tmp_path / "owned").exists()

@@ -74,12 +74,12 @@ async def empty(dsn: str) -> None:
 
 
 @pytest.fixture
-async def database(dsn: str) -> AsyncIterator[Database]:
+async def db(dsn: str) -> AsyncIterator[Database]:
     """An open pool on a new database with the shared tables."""
-    database = Database(dsn, DatabaseOptions("store-tests", pool_size=4))
-    await database.open()
-    yield database
-    await database.close()
+    db = Database(dsn, DatabaseOptions("store-tests", pool_size=4))
+    await db.open()
+    yield db
+    await db.close()
 
 
 @pytest.fixture

@@ -29,56 +29,56 @@ async def count(observer: Connection) -> int:
 
 
 async def test_a_block_that_ends_well_is_durable_and_one_that_fails_is_not(
-    database: Database, rows: Connection
+    db: Database, rows: Connection
 ) -> None:
-    async with database.transaction() as conn:
+    async with db.transaction() as conn:
         await conn.execute("insert into thing values (1)")
     with pytest.raises(KeyError):
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await conn.execute("insert into thing values (2)")
             raise KeyError("bug")
     assert await count(rows) == 1
 
 
-async def test_data_that_postgres_refuses_is_rejected(database: Database, rows: Connection) -> None:
+async def test_data_that_postgres_refuses_is_rejected(db: Database, rows: Connection) -> None:
     await rows.execute("insert into thing values (1)")
     for argument, sqlstate in ((1, "23505"), (2**40, "22000")):
         with pytest.raises(StoreRejected) as caught:
-            async with database.transaction() as conn:
+            async with db.transaction() as conn:
                 await conn.execute("insert into thing values ($1)", argument)
         assert caught.value.sqlstate == sqlstate
     for text, sqlstate in (("a\0b", "22021"), ("\ud800", "22000")):
         with pytest.raises(StoreRejected) as caught:
-            async with database.transaction() as conn:
+            async with db.transaction() as conn:
                 await conn.execute("insert into thing values (3, $1)", text)
         assert caught.value.sqlstate == sqlstate
 
 
-async def test_a_schema_that_lags_behind_the_code_is_an_outage(database: Database) -> None:
+async def test_a_schema_that_lags_behind_the_code_is_an_outage(db: Database) -> None:
     with pytest.raises(StoreUnavailable):
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await conn.execute("select * from not_yet_there")
 
 
 async def test_a_killed_backend_is_an_outage_and_the_pool_recovers(
-    database: Database, rows: Connection
+    db: Database, rows: Connection
 ) -> None:
     with pytest.raises(StoreUnavailable) as caught:
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await conn.execute("insert into thing values (1)")
             await rows.execute("select pg_terminate_backend($1)", conn.get_server_pid())
             await conn.execute("insert into thing values (2)")
     assert type(caught.value) is StoreUnavailable
-    async with database.transaction() as conn:
+    async with db.transaction() as conn:
         await conn.execute("insert into thing values (3)")
     assert await rows.fetchval("select array_agg(id) from thing") == [3]
 
 
 async def test_a_backend_killed_before_the_commit_leaves_the_outcome_unknown(
-    database: Database, rows: Connection
+    db: Database, rows: Connection
 ) -> None:
     with pytest.raises(CommitUnknown):
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await conn.execute("insert into thing values (1)")
             await rows.execute("select pg_terminate_backend($1)", conn.get_server_pid())
     assert await count(rows) == 0
@@ -94,31 +94,29 @@ async def test_a_backend_killed_before_the_commit_leaves_the_outcome_unknown(
     ],
 )
 async def test_failpoints_fail_as_the_real_thing_does(
-    database: Database, rows: Connection, spec: str, error: type[Exception], kept: int
+    db: Database, rows: Connection, spec: str, error: type[Exception], kept: int
 ) -> None:
     with failpoints.armed(spec), pytest.raises(error) as caught:
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await conn.execute("insert into thing values (1)")
     assert type(caught.value) is error
     assert await count(rows) == kept
 
 
-async def test_a_commit_that_is_refused_is_known(database: Database, rows: Connection) -> None:
+async def test_a_commit_that_is_refused_is_known(db: Database, rows: Connection) -> None:
     await rows.execute("alter table thing add parent int references thing deferrable")
     with pytest.raises(StoreRejected, match="23503"):
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await conn.execute("set constraints all deferred")
             await conn.execute("insert into thing values (1, '', 77)")
     assert await count(rows) == 0
 
 
-async def test_a_cancelled_block_leaves_nothing_behind(
-    database: Database, rows: Connection
-) -> None:
+async def test_a_cancelled_block_leaves_nothing_behind(db: Database, rows: Connection) -> None:
     reached = asyncio.Event()
 
     async def work() -> None:
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await conn.execute("insert into thing values (1)")
             reached.set()
             await conn.execute("select pg_sleep(30)")
@@ -128,7 +126,7 @@ async def test_a_cancelled_block_leaves_nothing_behind(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with database.transaction() as conn:
+    async with db.transaction() as conn:
         assert not await conn.fetchval("select count(*) from thing")
 
 
@@ -144,10 +142,10 @@ async def test_a_lock_that_is_not_to_be_had_in_time_is_an_outage(dsn: str) -> No
 
 
 async def test_the_clock_is_the_databases_and_moves_within_a_transaction(
-    database: Database, observer: Connection
+    db: Database, observer: Connection
 ) -> None:
-    assert abs(await database.now_ms() - time.time() * 1000) < 60_000
-    async with database.transaction() as conn:
+    assert abs(await db.now_ms() - time.time() * 1000) < 60_000
+    async with db.transaction() as conn:
         settings = {
             name: await conn.fetchval("select current_setting($1)", name)
             for name in ("application_name", "timezone", "jit")
@@ -155,10 +153,10 @@ async def test_the_clock_is_the_databases_and_moves_within_a_transaction(
     assert settings == {"application_name": "store-tests", "timezone": "UTC", "jit": "off"}
 
 
-async def test_readiness_says_why(database: Database) -> None:
-    assert await database.problem() is None
-    await database.close()
-    assert await database.problem() == "Postgres: the database is not open"
+async def test_readiness_says_why(db: Database) -> None:
+    assert await db.problem() is None
+    await db.close()
+    assert await db.problem() == "Postgres: the database is not open"
     nowhere = Database("postgresql://u:p@127.0.0.1:1/x", DatabaseOptions("nowhere"))
     with pytest.raises(StoreUnavailable):
         await nowhere.open()

@@ -26,13 +26,13 @@ UntilWaiting = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture
-async def ready(database: Database) -> Database:
-    await inbox.maintain(database, WINDOW)
-    return database
+async def ready(db: Database) -> Database:
+    await inbox.maintain(db, WINDOW)
+    return db
 
 
-async def claimed(database: Database, *claims: Claim, consumer: str = "orders") -> list[bool]:
-    async with database.transaction() as conn:
+async def claimed(db: Database, *claims: Claim, consumer: str = "orders") -> list[bool]:
+    async with db.transaction() as conn:
         return await inbox.claim(conn, consumer, claims)
 
 
@@ -116,13 +116,13 @@ async def test_a_missing_partition_is_no_poison(ready: Database) -> None:
 
 
 async def test_maintenance_makes_and_drops_days_and_repeats_do_nothing(
-    database: Database, observer: Connection
+    db: Database, observer: Connection
 ) -> None:
-    first = await inbox.maintain(database, InboxWindow(5))
+    first = await inbox.maintain(db, InboxWindow(5))
     assert (first.created, first.dropped) == (5 + 1 + 1 + 3, ())
-    again = await asyncio.gather(*(inbox.maintain(database, InboxWindow(5)) for _ in range(3)))
+    again = await asyncio.gather(*(inbox.maintain(db, InboxWindow(5)) for _ in range(3)))
     assert all(round_.created == 0 and not round_.dropped for round_ in again)
-    shorter = await inbox.maintain(database, InboxWindow(2))
+    shorter = await inbox.maintain(db, InboxWindow(2))
     assert len(shorter.dropped) == 3
     assert list(shorter.dropped) == sorted(shorter.dropped)
     assert await observer.fetchval("select count(*) from pg_inherits") == 2 + 1 + 1 + 3 + 7

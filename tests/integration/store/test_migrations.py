@@ -121,13 +121,13 @@ async def test_the_schema_file_equals_the_sum_of_the_migrations(
 
 async def test_a_schema_of_its_own(empty_dsn: str) -> None:
     await migrate(empty_dsn, [SHARED], schema="Odd name")
-    database = Database(empty_dsn, DatabaseOptions("x", schema='"Odd name"'))
-    await database.open()
-    assert (await inbox.maintain(database, InboxWindow(1))).created
-    async with database.transaction() as conn:
-        now = await database.now_ms()
+    db = Database(empty_dsn, DatabaseOptions("x", schema='"Odd name"'))
+    await db.open()
+    assert (await inbox.maintain(db, InboxWindow(1))).created
+    async with db.transaction() as conn:
+        now = await db.now_ms()
         assert await inbox.claim(conn, "c", [Claim("s", "1", now)]) == [True]
-    await database.close()
+    await db.close()
 
 
 @pytest.fixture

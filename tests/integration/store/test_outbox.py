@@ -18,12 +18,10 @@ def row(key: bytes | None, value: bytes | None = b"{}", topic: str = "t") -> Out
     return OutboxRow(topic, key, HEADERS, value)
 
 
-async def test_rows_come_back_as_written_in_their_order(
-    database: Database, observer: Connection
-) -> None:
+async def test_rows_come_back_as_written_in_their_order(db: Database, observer: Connection) -> None:
     rows = [row(f"k{n % 7}".encode(), str(n).encode()) for n in range(300)]
     rows += [row(None, None), row(b"", b"")]
-    async with database.transaction() as conn:
+    async with db.transaction() as conn:
         await outbox.append(conn, [])
         await outbox.append(conn, rows)
     found = await observer.fetch("select * from outbox order by id")
@@ -34,10 +32,10 @@ async def test_rows_come_back_as_written_in_their_order(
     assert [r["shard"] for r in found] == [shard_of(r.key) for r in rows]
 
 
-async def test_a_batch_is_a_constant_number_of_statements(database: Database, counted) -> None:  # type: ignore[no-untyped-def]  # a class of conftest cannot be imported
+async def test_a_batch_is_a_constant_number_of_statements(db: Database, counted) -> None:  # type: ignore[no-untyped-def]  # a class of conftest cannot be imported
     for append, expected in ((outbox.append, 1), (outbox.append_locked, 2)):
         for size in (1, 500):
-            async with database.transaction() as conn, counted.on(conn) as statements:
+            async with db.transaction() as conn, counted.on(conn) as statements:
                 # The driver learns the array types at the first call on each connection.
                 await append(conn, [row(b"warm")])
                 statements.clear()
@@ -45,27 +43,27 @@ async def test_a_batch_is_a_constant_number_of_statements(database: Database, co
                 assert len(statements) == expected
 
 
-async def test_rolling_back_publishes_nothing(database: Database, observer: Connection) -> None:
+async def test_rolling_back_publishes_nothing(db: Database, observer: Connection) -> None:
     with pytest.raises(KeyError):
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await outbox.append(conn, [row(b"k")])
             raise KeyError("bug")
     assert await observer.fetchval("select count(*) from outbox") == 0
 
 
 async def test_publishers_of_one_key_get_ids_in_commit_order(
-    database: Database, observer: Connection, until_waiting: Callable[[], Awaitable[None]]
+    db: Database, observer: Connection, until_waiting: Callable[[], Awaitable[None]]
 ) -> None:
     async def publish(value: bytes) -> None:
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await outbox.append_locked(conn, [row(b"k", value)])
 
-    async with database.transaction() as conn:
+    async with db.transaction() as conn:
         await outbox.append_locked(conn, [row(b"k", b"first")])
         second = asyncio.create_task(publish(b"second"))
         await until_waiting()
         async with asyncio.timeout(5):
-            async with database.transaction() as other:
+            async with db.transaction() as other:
                 await outbox.append_locked(other, [row(b"another key", b"free")])
         assert not second.done()
         await outbox.append(conn, [row(b"k", b"still first")])
@@ -74,20 +72,20 @@ async def test_publishers_of_one_key_get_ids_in_commit_order(
     assert [r["value"] for r in found] == [b"first", b"still first", b"second"]
 
 
-async def test_publishers_of_many_keys_in_any_order_never_deadlock(database: Database) -> None:
+async def test_publishers_of_many_keys_in_any_order_never_deadlock(db: Database) -> None:
     rows = [row(str(n).encode()) for n in range(300)]
 
     async def publish(batch: Sequence[OutboxRow]) -> None:
-        async with database.transaction() as conn:
+        async with db.transaction() as conn:
             await outbox.append_locked(conn, batch)
 
     await asyncio.gather(*(publish(rows[:: 1 if n % 2 else -1]) for n in range(6)))
 
 
-async def test_reading_and_removing_by_shard(database: Database) -> None:
-    async with database.transaction() as conn:
+async def test_reading_and_removing_by_shard(db: Database) -> None:
+    async with db.transaction() as conn:
         await outbox.append(conn, [row(str(n).encode()) for n in range(400)])
-    async with database.connection() as conn:
+    async with db.connection() as conn:
         shards = [0, 5, 63]
         found = await conn.fetch(outbox.SQL["fetch_outbox"], shards, 2)
         by_shard = {shard: [r["id"] for r in found if r["shard"] == shard] for shard in shards}
@@ -142,9 +140,9 @@ async def test_draining_stays_an_index_scan_on_any_state_of_the_table(
 
 
 async def test_a_parked_row_keeps_its_id_and_goes_back_in_order(
-    database: Database, observer: Connection
+    db: Database, observer: Connection
 ) -> None:
-    async with database.transaction() as conn:
+    async with db.transaction() as conn:
         await outbox.append(conn, [row(b"k", b"1"), row(b"k", b"2")])
         await conn.execute(
             "with moved as (delete from outbox returning *) insert into outbox_parked"
@@ -152,7 +150,7 @@ async def test_a_parked_row_keeps_its_id_and_goes_back_in_order(
             " select id, shard, topic, key, headers, value, created_at,"
             " case value when '1' then 'record_too_large' end from moved"
         )
-    async with database.transaction() as conn:
+    async with db.transaction() as conn:
         await outbox.append(conn, [row(b"k", b"3")])
         await conn.execute(
             "with back as (delete from outbox_parked returning *)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from sagabus_core.errors import InvalidValue
@@ -100,7 +101,13 @@ class InboxWindow:
 
 def day_of(at_ms: int) -> date:
     """Return the UTC day of an instant; instants beyond the calendar fall on its last day."""
-    return _EPOCH + timedelta(days=min(max(at_ms // DAY_MS, _MIN_DAY), _MAX_DAY))
+    return _nth_day(at_ms // DAY_MS)
+
+
+# A batch has hundreds of messages of one or two days.
+@lru_cache(maxsize=512)
+def _nth_day(days_since_epoch: int) -> date:
+    return _EPOCH + timedelta(days=min(max(days_since_epoch, _MIN_DAY), _MAX_DAY))
 
 
 async def claim(conn: Connection, consumer: str, claims: Sequence[Claim]) -> list[bool]:
@@ -114,7 +121,8 @@ async def claim(conn: Connection, consumer: str, claims: Sequence[Claim]) -> lis
     if not claims:
         return []
     # Sorted: two transactions that claim the same messages wait for each other in one order.
-    wanted = sorted({(c.ce_id, c.source, day_of(c.ce_time_at_ms)) for c in claims})
+    keys = [(c.ce_id, c.source, day_of(c.ce_time_at_ms)) for c in claims]
+    wanted = sorted(set(keys))
     rows = await conn.fetch(
         _SQL["claim_inbox"],
         consumer,
@@ -124,8 +132,7 @@ async def claim(conn: Connection, consumer: str, claims: Sequence[Claim]) -> lis
     )
     fresh = {(row["ce_id"], row["source"], row["day"]) for row in rows}
     answers: list[bool] = []
-    for item in claims:
-        key = (item.ce_id, item.source, day_of(item.ce_time_at_ms))
+    for key in keys:
         answers.append(key in fresh)
         fresh.discard(key)
     return answers

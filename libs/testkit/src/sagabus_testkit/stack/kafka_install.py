@@ -104,7 +104,16 @@ def _download(target: Path) -> None:
         raise StackError(
             "maven_missing", f"Maven is missing, which brings the jars of Kafka: {MAVEN_HOW}"
         )
-    command = (maven, "-q", "-B", "-ntp", "-f", str(POM), "dependency:copy-dependencies")
+    command = (
+        maven,
+        "-q",
+        "-B",
+        "-ntp",
+        "-Dstyle.color=never",
+        "-f",
+        str(POM),
+        "dependency:copy-dependencies",
+    )
     options = (f"-DoutputDirectory={target / 'jars'}", "-DincludeScope=runtime")
     done = run((*command, *options), directory=target, within_s=_MAVEN_WITHIN_S)
     if done.returncode != 0 or not list((target / "jars").glob("kafka_2.13-*.jar")):
