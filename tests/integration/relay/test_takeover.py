@@ -94,7 +94,7 @@ async def verify(orders: Bench, written: int) -> None:
 
 
 @pytest.mark.parametrize("delivery", ["fenced", "transactional"])
-async def test_a_killed_owner_is_replaced_and_nothing_is_lost(
+async def test_trap_18_a_killed_owner_is_replaced_and_nothing_is_lost(
     orders: Bench, relays: Relays, delivery: str
 ) -> None:
     first = relays.start_owner("first", relay_delivery=delivery)
@@ -111,7 +111,7 @@ async def test_a_killed_owner_is_replaced_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize("delivery", ["fenced", "transactional"])
-async def test_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
+async def test_trap_12_and_18_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
     orders: Bench, relays: Relays, delivery: str
 ) -> None:
     first = relays.start_owner("first", relay_delivery=delivery)
@@ -149,7 +149,7 @@ async def test_a_crash_between_any_two_statements_loses_nothing(
     await verify(orders, 300)
 
 
-async def test_a_round_that_hangs_past_its_lease_is_not_settled_by_the_old_owner(
+async def test_trap_12_a_round_that_hangs_past_its_lease_is_not_settled_by_the_old_owner(
     orders: Bench, relays: Relays
 ) -> None:
     """A refused row would be parked by an owner that lost its lease while it hung."""
