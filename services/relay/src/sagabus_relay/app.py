@@ -100,7 +100,7 @@ class RelayService:
             settings.relay_batch_rows, settings.relay_batch_bytes, settings.relay_record_bytes
         )
         gap_ms = settings.relay_gap_ms
-        policy = WorkerPolicy(limits, PacePolicy(gap_ms, max(gap_ms, 1.0), settings.relay_idle_ms))
+        policy = WorkerPolicy(limits, PacePolicy(gap_ms, max(gap_ms, 1.0), settings.idle_ms))
         delivery = KafkaDelivery(connection, options, lease)
         return SlotWorker(lease, self._tables[slot.outbox], delivery, policy, self._events)
 
