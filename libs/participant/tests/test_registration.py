@@ -53,7 +53,7 @@ class Blind(ExternalStep[Order]):
 
 
 class NotAsync(LocalStep[Order]):
-    def execute(self, ctx: LocalContext, order: Order) -> Any:  # type: ignore[override]  # the mistake
+    def execute(self, ctx: LocalContext, order: Order) -> Any:
         return Succeeded()
 
 
