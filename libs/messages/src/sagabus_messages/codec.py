@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from sagabus_core.errors import SagabusError
@@ -51,6 +52,9 @@ _MODELS: Final[dict[Kind, type[WireModel]]] = {
     Kind.WAKEUP_REQUEST: WakeupRequest,
     Kind.WAKEUP: Wakeup,
     Kind.LIFECYCLE: Lifecycle,
+}
+_NAMES: Final = {
+    kind: (f"sagabus.{kind}.v1".encode(), f"urn:sagabus:schema:{kind}:v1".encode()) for kind in Kind
 }
 _TYPE = re.compile(r"sagabus\.(start|command|result|wakeup\.request|wakeup|lifecycle)\.v([0-9]+)")
 _SOURCE = re.compile(rf"urn:sagabus:{NAME_PATTERN}")
@@ -128,19 +132,22 @@ def encode(
     identity = ce_id_of(message, redrive, start_source) or ce_id
     if identity is None or (ce_id is not None and ce_id != identity):
         raise MessageError("invalid_header", "a start, and only a start, is given its ce_id")
+    _check_id(identity, "ce_id")
+    if redrive is not None:
+        _check_id(redrive, REDRIVE_HEADER)
     _check_source(stamp.source)
     saga = saga_of(message).encode()
     value = dump(message.to_wire())
     _check_size(value)
-    kind = message.kind.encode()
+    ce_type, dataschema = _NAMES[message.kind]
     headers = [
         ("ce_specversion", b"1.0"),
         ("ce_id", identity.encode()),
         ("ce_source", stamp.source.encode()),
-        ("ce_type", b"sagabus.%b.v1" % kind),
+        ("ce_type", ce_type),
         ("ce_subject", saga),
         ("ce_time", format_instant(stamp.ce_time_ms).encode()),
-        ("ce_dataschema", b"urn:sagabus:schema:%b:v1" % kind),
+        ("ce_dataschema", dataschema),
         ("content-type", b"application/json"),
     ]
     optional = {
@@ -162,7 +169,7 @@ def decode(record: Record, topics: Topics) -> Envelope:
     """
     topic = topics.parse(record.topic)
     headers = _attributes(record.headers)
-    _check_type(_required(headers, "ce_type"), topic.kind)
+    _check_type(headers, topic.kind)
     meta = _meta(topic, headers)
     if record.value is None:
         raise MessageError("missing_body", "the record has no value: send the JSON body")
@@ -191,11 +198,14 @@ def _meta(topic: TopicName, headers: dict[str, bytes]) -> Meta:
     source = _required(headers, "ce_source")
     _check_source(source)
     ce_id, ce_time = _required(headers, "ce_id"), _required(headers, "ce_time")
+    redrive = _text(headers, REDRIVE_HEADER)
+    _check_id(ce_id, "ce_id")
+    if redrive is not None:
+        _check_id(redrive, REDRIVE_HEADER)
     try:
-        check_key(ce_id, "ce_id")
         at_ms = parse_instant(ce_time)
-    except SagabusError as cause:
-        raise MessageError("invalid_header", f"ce_id or ce_time: {cause.detail}") from cause
+    except MessageError as cause:
+        raise MessageError("invalid_header", f"ce_time: {cause.detail}") from cause
     trace = headers.get("traceparent")
     if trace is not None and _TRACEPARENT.fullmatch(trace) is None:
         trace = None  # W3C: an unreadable trace is restarted, never a reason to refuse
@@ -208,14 +218,18 @@ def _meta(topic: TopicName, headers: dict[str, bytes]) -> Meta:
         _required(headers, "ce_subject"),
         trace.decode() if trace is not None else None,
         state.decode() if state is not None and state.isascii() else None,
-        _text(headers, REDRIVE_HEADER),
+        redrive,
         _text(headers, START_SOURCE_HEADER),
     )
 
 
-def _check_type(ce_type: str, kind: Kind) -> None:
-    if ce_type == f"sagabus.{kind}.v1":
+def _check_type(headers: dict[str, bytes], kind: Kind) -> None:
+    known_type, known_schema = _NAMES[kind]
+    if headers.get("ce_type") == known_type:
+        if headers.get("ce_dataschema", known_schema) != known_schema:
+            raise MessageError("header_body_mismatch", f"ce_dataschema is not that of a {kind}")
         return
+    ce_type = _required(headers, "ce_type")
     found = _TYPE.fullmatch(ce_type)
     if found and found[1] == kind:
         raise MessageError(
@@ -245,6 +259,14 @@ def _check_size(value: bytes) -> None:
         )
 
 
+def _check_id(value: str, name: str) -> None:
+    try:
+        check_key(value, name)
+    except SagabusError as cause:
+        raise MessageError("invalid_header", cause.detail) from cause
+
+
+@lru_cache(maxsize=1024)
 def _check_source(source: str) -> None:
     if _SOURCE.fullmatch(source) is None:
         raise MessageError(

@@ -8,7 +8,7 @@ outside (`expires_at`); `from_wire` and `to_wire` are the only crossing.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -259,9 +259,8 @@ class Lifecycle(WireModel):
         return self
 
 
-Message: TypeAlias = Annotated[
-    Start | Command | Result | WakeupRequest | Wakeup | Lifecycle, "the closed union of the wire"
-]
+Message: TypeAlias = Start | Command | Result | WakeupRequest | Wakeup | Lifecycle
+"""The closed union of what travels."""
 
 
 def _translated(cause: ValidationError) -> MessageError:
