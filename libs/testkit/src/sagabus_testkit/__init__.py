@@ -2,6 +2,7 @@
 
 from sagabus_testkit.errors import TestkitError
 from sagabus_testkit.eventually import eventually, eventually_sync
+from sagabus_testkit.proxy import TcpProxy
 from sagabus_testkit.stack import (
     Kafka,
     LocalStack,
@@ -18,6 +19,7 @@ __all__ = [
     "Postgres",
     "ProxiedListener",
     "StackError",
+    "TcpProxy",
     "TestkitError",
     "eventually",
     "eventually_sync",

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 __all__ = ["eventually", "eventually_sync"]
 
@@ -14,9 +14,21 @@ T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.1
 
 
+@overload
 async def eventually(
-    condition: Callable[[], T | Awaitable[T]], *, within: float = 10.0, what: str = ""
-) -> T:
+    condition: Callable[[], Awaitable[T | None]], *, within: float = ..., what: str = ...
+) -> T: ...
+
+
+@overload
+async def eventually(
+    condition: Callable[[], T | None], *, within: float = ..., what: str = ...
+) -> T: ...
+
+
+async def eventually(
+    condition: Callable[[], object], *, within: float = 10.0, what: str = ""
+) -> object:
     """Poll `condition`, synchronous or asynchronous, until it is true; return what it returned.
 
     A condition that raises `AssertionError` is not true yet, so it may assert what it waits for.
@@ -41,7 +53,9 @@ async def eventually(
         await asyncio.sleep(waiting.pause_after(last))
 
 
-def eventually_sync(condition: Callable[[], T], *, within: float = 10.0, what: str = "") -> T:
+def eventually_sync(
+    condition: Callable[[], T | None], *, within: float = 10.0, what: str = ""
+) -> T:
     """Do the same as `eventually` in a test without an event loop."""
     waiting = _Waiting(condition, within, what)
     while True:

@@ -1,4 +1,4 @@
-"""Power over one server: the same few verbs for a process of ours, a container, a foreign server."""
+"""Power over one server: the same verbs for a process of ours, a container, a foreign server."""
 
 from __future__ import annotations
 

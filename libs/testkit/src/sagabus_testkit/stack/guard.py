@@ -46,7 +46,7 @@ def supervise(owner: int, stop_signal: int, grace_s: float, pid_file: str) -> in
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakeups_in, warn_on_full_buffer=False)
     command = sys.argv[sys.argv.index("--") + 1 :]
-    server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - from the owner
     write_pid(pid_file, server.pid)
     while server.poll() is None and not stops:
         if owner_is_gone(owner, wakeups):

@@ -13,7 +13,15 @@ from sagabus_testkit.stack.errors import StackError
 from sagabus_testkit.stack.ports import ReservedPorts
 from sagabus_testkit.stack.waiting import wait_until
 
-__all__ = ["OUTSIDE_LINK", "StackHome", "is_owned", "owner_of", "stacks_root"]
+__all__ = [
+    "OUTSIDE_LINK",
+    "StackHome",
+    "directory_of",
+    "is_owned",
+    "owner_of",
+    "remove_directory",
+    "stacks_root",
+]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _EPHEMERAL = re.compile(r".+-\d+")
@@ -32,23 +40,30 @@ def stacks_root() -> Path:
     return here / ".stack"
 
 
+def directory_of(name: str, root: Path | None = None) -> Path:
+    """Return where the stack of that name lives, whether it exists or not.
+
+    Raises `StackError` (`invalid_stack_name`) for a name that makes no good folder.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise StackError("invalid_stack_name", f"stack {name!r} must match {_NAME.pattern}")
+    return (root or stacks_root()).absolute() / name
+
+
 class StackHome:
     """`.stack/<name>/`, locked for one owner, with the ports that its servers use.
 
     Opening waits for the servers of a killed owner to end, and raises `StackError`: `stack_busy`
-    if the stack runs, `invalid_stack_name` for a name that makes no good folder.
+    if the stack runs, `invalid_stack_name`.
     """
 
     def __init__(self, name: str, *, root: Path | None = None, keep: bool = False) -> None:
-        if _NAME.fullmatch(name) is None:
-            raise StackError("invalid_stack_name", f"stack {name!r} must match {_NAME.pattern}")
-        base = root or stacks_root()
         self.name = name
-        self.directory = base.absolute() / name
+        self.directory = directory_of(name, root)
         self.ports = ReservedPorts()
         self._keep = keep
         if not keep:
-            _sweep(base)
+            _sweep(self.directory.parent)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.lock = os.open(self.directory / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         if not wait_until(lambda: _lock(self.lock), within_s=_patience(self.directory)):
@@ -65,7 +80,7 @@ class StackHome:
         """Free the ports and the name; remove the directory unless it is kept."""
         self.ports.release()
         if not self._keep:
-            _remove(self.directory)
+            remove_directory(self.directory)
         os.close(self.lock)
 
 
@@ -117,10 +132,11 @@ def _sweep(base: Path) -> None:
     for folder in base.glob("*/"):
         owner = owner_of(folder) if _EPHEMERAL.fullmatch(folder.name) else None
         if owner is not None and not _is_alive(owner) and not is_owned(folder):
-            _remove(folder)
+            remove_directory(folder)
 
 
-def _remove(directory: Path) -> None:
+def remove_directory(directory: Path) -> None:
+    """Remove a stack's directory, and what it keeps elsewhere."""
     outside = directory / OUTSIDE_LINK
     if outside.is_symlink():
         shutil.rmtree(outside.resolve(), ignore_errors=True)

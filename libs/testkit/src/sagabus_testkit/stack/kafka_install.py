@@ -6,20 +6,29 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from sagabus_testkit.stack.cache import build_once, cache_root
+from sagabus_testkit.stack.commands import run
 from sagabus_testkit.stack.errors import StackError
 
-__all__ = ["KAFKA_VERSION", "Java", "KafkaInstall", "find_java", "find_kafka"]
+__all__ = [
+    "KAFKA_VERSION",
+    "MAVEN_HOW",
+    "Java",
+    "KafkaInstall",
+    "cached_kafka",
+    "check_java",
+    "find_java",
+    "find_kafka",
+]
 
 KAFKA_VERSION = "4.4.0"
 OLDEST_JAVA = 17
 POM = Path(__file__).with_name("kafka-pom.xml")
 _JAVA_HOW = "apt-get install openjdk-17-jre-headless"
-_MAVEN_HOW = "apt-get install maven"
+MAVEN_HOW = "apt-get install maven"
 _MAVEN_WITHIN_S = 600
 
 
@@ -58,10 +67,9 @@ def find_java() -> Java:
 
 def check_java(java: Java) -> str:
     """Return the version of `java`. Raises `StackError`: `java_too_old`, `java_missing`."""
-    try:
-        said = subprocess.run([java.path, "-version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as cause:
-        raise StackError("java_missing", f"{java.path} does not run: {_JAVA_HOW}") from cause
+    said = run((java.path, "-version"))
+    if said.returncode != 0:
+        raise StackError("java_missing", f"{java.path} does not run: {_JAVA_HOW}")
     match = re.search(r'version "(\d+)[^"]*"', said.stderr + said.stdout)
     if match is None or int(match.group(1)) < OLDEST_JAVA:
         words = said.stderr.partition("\n")[0]
@@ -76,32 +84,38 @@ def find_kafka() -> KafkaInstall:
 
     Raises `StackError`: `maven_missing`, `kafka_unavailable` (no network, registry refused).
     """
+    return KafkaInstall(build_once(_place(), _download) / "jars")
+
+
+def cached_kafka() -> KafkaInstall | None:
+    """Return the broker's jars if the cache has them."""
+    place = _place()
+    return KafkaInstall(place / "jars") if place.is_dir() else None
+
+
+def _place() -> Path:
     key = hashlib.sha256(POM.read_bytes()).hexdigest()[:8]
-    return KafkaInstall(
-        build_once(cache_root() / "kafka" / f"{KAFKA_VERSION}-{key}", _download) / "jars"
-    )
+    return cache_root() / "kafka" / f"{KAFKA_VERSION}-{key}"
 
 
 def _download(target: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise StackError(
-            "maven_missing", f"Maven is missing, which brings the jars of Kafka: {_MAVEN_HOW}"
+            "maven_missing", f"Maven is missing, which brings the jars of Kafka: {MAVEN_HOW}"
         )
-    command = [maven, "-q", "-B", "-ntp", "-f", str(POM), "dependency:copy-dependencies"]
-    command += [f"-DoutputDirectory={target / 'jars'}", "-DincludeScope=runtime"]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=target,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_MAVEN_WITHIN_S,
-        )
-    except subprocess.TimeoutExpired as cause:
-        raise _unavailable(f"no end after {_MAVEN_WITHIN_S} s") from cause
+    command = (
+        maven,
+        "-q",
+        "-B",
+        "-ntp",
+        "-Dstyle.color=never",
+        "-f",
+        str(POM),
+        "dependency:copy-dependencies",
+    )
+    options = (f"-DoutputDirectory={target / 'jars'}", "-DincludeScope=runtime")
+    done = run((*command, *options), directory=target, within_s=_MAVEN_WITHIN_S)
     if done.returncode != 0 or not list((target / "jars").glob("kafka_2.13-*.jar")):
         errors = [line for line in done.stdout.splitlines() if "ERROR" in line]
         raise _unavailable(errors[0][:300] if errors else done.stderr.strip()[-300:])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sagabus_testkit.stack.ports import LOOPBACK
 
 __all__ = ["ListenerPorts", "broker_settings", "properties_text"]
-
-from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

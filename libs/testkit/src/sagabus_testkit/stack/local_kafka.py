@@ -6,11 +6,11 @@ import base64
 import re
 import secrets
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from sagabus_testkit.stack.cache import build_once
+from sagabus_testkit.stack.commands import run
 from sagabus_testkit.stack.errors import StackError
 from sagabus_testkit.stack.home import StackHome
 from sagabus_testkit.stack.kafka import Kafka, ProxiedListener
@@ -83,7 +83,7 @@ def _ports(reserved: ReservedPorts) -> ListenerPorts:
 
 
 def _template(java: Java, install: KafkaInstall) -> Path:
-    """Formatted storage and an archive of loaded classes: they save 3 s and a JVM per start."""
+    """Return formatted storage and an archive of loaded classes, which save 3 s per start."""
 
     def build(target: Path) -> None:
         check_java(java)
@@ -117,13 +117,8 @@ def _build_template(java: Java, install: KafkaInstall, target: Path) -> None:
 
 def _format(java: Java, install: KafkaInstall, work: Path) -> None:
     tool = ("kafka.tools.StorageTool", "format", "-t", _new_id())
-    done = subprocess.run(
-        [java.path, "-Xmx256m", *JVM, "-cp", install.class_path, *tool]
-        + ["-c", work / "server.properties"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    launcher = (java.path, "-Xmx256m", *JVM, "-cp", install.class_path)
+    done = run((*launcher, *tool, "-c", work / "server.properties"))
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip()[-400:]
         raise StackError("kafka_format_failed", f"Kafka could not format its storage: {words}")

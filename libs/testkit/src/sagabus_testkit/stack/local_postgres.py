@@ -6,12 +6,12 @@ import hashlib
 import os
 import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from sagabus_testkit.stack.cache import build_once, cache_root
+from sagabus_testkit.stack.commands import run
 from sagabus_testkit.stack.errors import StackError
 from sagabus_testkit.stack.home import OUTSIDE_LINK, StackHome
 from sagabus_testkit.stack.ports import LOOPBACK
@@ -99,16 +99,17 @@ def _initdb(install: PostgresInstall, identity: Identity, target: Path) -> None:
         secret.chmod(0o600)
         for path in (Path(scratch), data, secret):
             _give(path, identity)
-        done = subprocess.run(
-            [*identity.prefix, install.bin / "initdb", "-D", data, "-U", SUPERUSER]
-            + ["-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8", "--locale=C"]
-            + ["--no-sync", "--no-instructions"],
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
+        initdb: tuple[str | Path, ...] = (
+            *identity.prefix,
+            install.bin / "initdb",
+            "-D",
+            data,
+            "-U",
+            SUPERUSER,
         )
+        access = ("-A", "scram-sha-256", f"--pwfile={secret}")
+        form = ("-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+        done = run((*initdb, *access, *form), environment={"TZ": "UTC", "LC_ALL": "C"})
         if done.returncode != 0:
             raise StackError("initdb_failed", f"initdb failed: {done.stderr.strip()[-400:]}")
         shutil.copytree(data, target / "data", symlinks=True)

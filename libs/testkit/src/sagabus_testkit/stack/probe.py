@@ -36,7 +36,7 @@ def kafka_answers(host: str, port: int) -> bool:
 
 
 def postgres_answers(host: str, port: int, user: str) -> bool:
-    """Return whether Postgres gets as far as asking for a password: it is neither down nor starting."""
+    """Return whether Postgres gets as far as asking for a password: it is up."""
     body = struct.pack(">i", _PROTOCOL_3) + f"user\0{user}\0database\0postgres\0\0".encode()
     try:
         with socket.create_connection((host, port), _TIMEOUT_S) as connection:

@@ -82,7 +82,7 @@ class ProcessControl:
         guard = (sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()))
         how = (self._command.stop_signal, str(self._command.grace_s), str(self._pid_file), "--")
         with self.log_path.open("ab") as log:
-            self._guard = subprocess.Popen(
+            self._guard = subprocess.Popen(  # noqa: S603 - a server that this package found
                 [*guard, *how, *self._command.argv],
                 stdin=subprocess.PIPE,
                 stdout=log,

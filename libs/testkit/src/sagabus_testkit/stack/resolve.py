@@ -16,7 +16,14 @@ from sagabus_testkit.stack.local_postgres import local_postgres
 from sagabus_testkit.stack.postgres import Postgres
 from sagabus_testkit.stack.probe import kafka_answers, postgres_answers
 
-__all__ = ["KAFKA_VARIABLE", "POSTGRES_VARIABLE", "resolve_kafka", "resolve_postgres"]
+__all__ = [
+    "KAFKA_VARIABLE",
+    "POSTGRES_VARIABLE",
+    "named_kafka",
+    "named_postgres",
+    "resolve_kafka",
+    "resolve_postgres",
+]
 
 KAFKA_VARIABLE = "SAGABUS_KAFKA"
 POSTGRES_VARIABLE = "SAGABUS_POSTGRES"
@@ -26,7 +33,7 @@ def resolve_kafka(home: StackHome, settings: Mapping[str, str]) -> Kafka:
     """Return a broker, not started yet, from the first source that works."""
     named = os.environ.get(KAFKA_VARIABLE)
     if named:
-        return _external_kafka(named)
+        return named_kafka(named)
     return docker_kafka(home, settings) if docker_answers() else local_kafka(home, settings)
 
 
@@ -34,21 +41,26 @@ def resolve_postgres(home: StackHome, settings: Mapping[str, str]) -> Postgres:
     """Return a Postgres, not started yet, from the first source that works."""
     named = os.environ.get(POSTGRES_VARIABLE)
     if named:
-        return _external_postgres(named)
+        return named_postgres(named)
     return docker_postgres(home, settings) if docker_answers() else local_postgres(home, settings)
 
 
-def _external_kafka(bootstrap: str) -> Kafka:
+def named_kafka(bootstrap: str) -> Kafka:
+    """Return a broker that somebody else runs. Raises `StackError` (`invalid_address`)."""
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
     if not host or not port.isdecimal():
         raise StackError(
             "invalid_address", f"{KAFKA_VARIABLE} must be host:port, not {bootstrap!r}"
         )
-    answers = lambda: kafka_answers(host, int(port))  # noqa: E731
+
+    def answers() -> bool:
+        return kafka_answers(host, int(port))
+
     return Kafka(bootstrap, ExternalControl("Kafka", KAFKA_VARIABLE, answers))
 
 
-def _external_postgres(dsn: str) -> Postgres:
+def named_postgres(dsn: str) -> Postgres:
+    """Return a Postgres that somebody else runs. Raises `StackError` (`invalid_address`)."""
     parts = urlsplit(dsn)
     if parts.scheme not in {"postgresql", "postgres"} or not parts.hostname or not parts.username:
         raise StackError(
