@@ -2,7 +2,15 @@
 
     SagabusError                 root of every error of this project; has a stable code
     ├── InvalidValue             a name, number, text or document breaks a documented rule
-    └── IllegalTransition        the machine met a state and input that its table does not list
+    │   └── InvalidDefinition    a workflow definition is unsafe or malformed (all problems at once)
+    ├── IllegalTransition        the machine met a state and input that its table does not list
+    ├── AttemptNeverIssued       an answer to a command that was never issued: dead-letter it
+    ├── OperationRefused         a management operation does not fit the present state
+    ├── StaleSnapshot            the caller expected another revision
+    ├── SnapshotTooNew           a replica met a snapshot that a newer release wrote
+    ├── RequestConflict          the business key is taken by a different start request
+    ├── DefinitionInactive       no definition may start this workflow
+    └── ConditionError           an expression could not be evaluated
 
 Each class says by `retryable` whether the same call can succeed later without any change by
 the caller. Each package has its own root below `SagabusError`.
@@ -12,7 +20,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = ["IllegalTransition", "InvalidValue", "SagabusError"]
+__all__ = [
+    "AttemptNeverIssued",
+    "ConditionError",
+    "DefinitionInactive",
+    "IllegalTransition",
+    "InvalidValue",
+    "OperationRefused",
+    "RequestConflict",
+    "SagabusError",
+    "SnapshotTooNew",
+    "StaleSnapshot",
+]
 
 
 class SagabusError(Exception):
@@ -40,3 +59,33 @@ class InvalidValue(SagabusError):
 
 class IllegalTransition(SagabusError):
     """The transition table lists no move for this state and input: a programming error."""
+
+
+class AttemptNeverIssued(SagabusError):
+    """An answer names an (activation, phase, target, attempt) that was never issued."""
+
+
+class OperationRefused(SagabusError):
+    """A management operation does not fit the present state (`precondition_failed`)."""
+
+
+class StaleSnapshot(SagabusError):
+    """The caller expected another revision than the present one (`stale_snapshot`)."""
+
+
+class SnapshotTooNew(SagabusError):
+    """A newer release wrote this snapshot: hold the message until this replica is replaced."""
+
+    retryable = True
+
+
+class RequestConflict(SagabusError):
+    """The business key belongs to a start request with other content (`request_conflict`)."""
+
+
+class DefinitionInactive(SagabusError):
+    """No definition in the tenant's scope may start this workflow (`definition_inactive`)."""
+
+
+class ConditionError(SagabusError):
+    """An expression could not be evaluated on the present variables (`condition_error`)."""

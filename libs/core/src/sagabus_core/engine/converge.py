@@ -1,0 +1,148 @@
+"""After the event: decide what follows, then issue what is due, then say where the saga stands."""
+
+from __future__ import annotations
+
+from sagabus_core.engine.advance import payload_for, ready_steps
+from sagabus_core.engine.deadlines import live_tracks
+from sagabus_core.engine.draft import PLAN_KEY, Draft
+from sagabus_core.engine.effects import FactKind
+from sagabus_core.engine.plan import freeze, is_proved
+from sagabus_core.engine.snapshot import OPEN_STATES, Activation, Track, evolve
+from sagabus_core.engine.steering import (
+    ask_of,
+    command_for,
+    enter_cancelling,
+    enter_resolving,
+)
+from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
+from sagabus_core.payload import Payload
+from sagabus_core.vocabulary import Direction, SagaStatus
+
+__all__ = ["converge", "running_member", "status_of"]
+
+_RUNNING_UNDO = (MemberState.COMPENSATING, MemberState.RESOLVING)
+_FRESH = Activation(ForwardState.EXECUTING)
+
+
+def converge(draft: Draft) -> None:
+    """Bring the saga as far as it can go without a new event.
+
+    PAUSED and MANUAL go nowhere and issue nothing: only their status is brought up to date.
+    """
+    if draft.active:
+        starting = _go_forward(draft) if draft.direction is Direction.FORWARD else []
+        if draft.direction is Direction.COMPENSATING and not draft.reasons:
+            _go_back(draft)
+        if draft.active:
+            _issue(draft, starting)
+    if not draft.terminal:
+        draft.set_status(status_of(draft))
+
+
+def status_of(draft: Draft) -> SagaStatus:
+    """Return the status that the states make; the terminal ones are set where they are earned."""
+    if draft.reasons:
+        return SagaStatus.MANUAL_INTERVENTION
+    if draft.direction is Direction.COMPENSATING:
+        path = running_member(draft)
+        asks = path is not None and draft.members[path].state is MemberState.RESOLVING
+        return SagaStatus.WAITING_RESOLUTION if asks else SagaStatus.COMPENSATING
+    states = {activation.state for activation in draft.activations.values()} & OPEN_STATES
+    if ForwardState.RESOLVING in states:
+        return SagaStatus.WAITING_RESOLUTION
+    if ForwardState.CANCELLING in states or (states and draft.abort is not None):
+        return SagaStatus.CANCELLING
+    return SagaStatus.RUNNING
+
+
+def running_member(draft: Draft) -> str | None:
+    """Return the member in hand: one under way, else the first that is not compensated."""
+    order = draft.plan.members if draft.plan else ()
+    under_way = (path for path in order if draft.members[path].state in _RUNNING_UNDO)
+    waiting = (path for path in order if draft.members[path].state is MemberState.PENDING)
+    return next(under_way, None) or next(waiting, None)
+
+
+def _go_forward(draft: Draft) -> list[str]:
+    """Freeze an abort that waits for nothing, or return the steps whose first EXECUTE is due."""
+    if draft.abort is not None:
+        if not any(activation.is_open for activation in draft.activations.values()):
+            freeze(draft)
+        return []
+    if status_of(draft) is not SagaStatus.RUNNING:
+        return []
+    steps, finished = ready_steps(draft)
+    if finished:
+        draft.set_status(SagaStatus.RUNNING)
+        draft.set_status(SagaStatus.COMPLETED)
+    return [node.path for node in steps]
+
+
+def _go_back(draft: Draft) -> None:
+    """Begin the next member, or prove that all are done and end."""
+    path = running_member(draft)
+    if path is not None:
+        member = draft.members[path]
+        if member.state is MemberState.PENDING:
+            draft.change(path, member, state=MemberState.COMPENSATING)
+        return
+    if not is_proved(draft):
+        draft.set_reason(PLAN_KEY, ManualReason.COMPENSATION_PLAN_DRIFT)
+        return
+    draft.set_status(SagaStatus.COMPENSATING)
+    draft.set_status(SagaStatus.COMPENSATED)
+
+
+def _issue(draft: Draft, starting: list[str]) -> None:
+    """Issue the next attempt of whatever has no obligation of its own, then first attempts.
+
+    All payloads are built before the first command: a transaction that ends in MANUAL issues none.
+    """
+    _turn_executes(draft)
+    due: list[tuple[str, Track]] = [
+        (path, track) for path, track in live_tracks(draft) if _is_idle(track)
+    ]
+    due += [(path, _FRESH) for path in starting]
+    payloads: list[Payload | None] = [
+        payload_for(draft, path) if track.state is ForwardState.EXECUTING else None
+        for path, track in due
+    ]
+    if draft.reasons:
+        return
+    for (path, track), payload in zip(due, payloads, strict=True):
+        _issue_one(draft, path, track, payload)
+
+
+def _is_idle(track: Track) -> bool:
+    waits = track.deadline_at_ms is not None or track.retry_at_ms is not None
+    return not (waits or track.halted)
+
+
+def _turn_executes(draft: Draft) -> None:
+    """Under an abort no EXECUTE is issued again: CANCEL where possible, else RESOLVE."""
+    if draft.abort is None:
+        return
+    for path, activation in tuple(draft.activations.items()):
+        if activation.state is not ForwardState.EXECUTING or not _is_idle(activation):
+            continue
+        if draft.step(path).cancellable:
+            enter_cancelling(draft, path, activation, late=False)
+        else:
+            enter_resolving(draft, path, activation)
+
+
+def _issue_one(draft: Draft, path: str, track: Track, payload: Payload | None) -> None:
+    ask = ask_of(track)
+    attempt = track.attempts.get(ask.channel, 0) + 1
+    operation_id = track.recovery_operation_id
+    command = command_for(draft, path, ask.channel, attempt, operation_id, payload)
+    changes: dict[str, object] = {
+        "attempts": {**track.attempts, ask.channel: attempt},
+        "deadline_at_ms": command.expires_at_ms,
+        ask.used: getattr(track, ask.used) + 1,
+    }
+    if ask.channel is Channel.EXECUTE:
+        changes["execute_expires_at_ms"] = command.expires_at_ms
+    draft.put(path, evolve(track, **changes))
+    draft.effects.append(command)
+    draft.fact(FactKind.COMMAND, path, None, track.state, {**ask.about, "attempt": attempt})

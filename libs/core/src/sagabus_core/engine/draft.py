@@ -1,0 +1,190 @@
+"""The workspace of one decision: a private, mutable copy that becomes the next snapshot.
+
+Nothing outside one call of `decide` ever sees a draft, so the engine stays a pure function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sagabus_core.canonical import JsonValue
+from sagabus_core.definitions.model import Definition, StepDefinition, StepKind
+from sagabus_core.engine.effects import Effect, FactKind, JournalFact, Metric, MetricName
+from sagabus_core.engine.events import Trigger
+from sagabus_core.engine.reasons import CONFLICTS
+from sagabus_core.engine.snapshot import Activation, Snapshot, Track, evolve
+from sagabus_core.engine.table import STATUS
+from sagabus_core.engine.vocabulary import ForwardState, ManualReason
+from sagabus_core.errors import IllegalTransition
+from sagabus_core.payload import Payload
+from sagabus_core.vocabulary import Control, SagaStatus
+
+__all__ = ["PLAN_KEY", "Draft", "activation_key", "branch_key", "member_key", "reason_key"]
+
+_TERMINAL = frozenset(status for status, following in STATUS.items() if not following)
+
+PLAN_KEY = "plan"
+"""Key of a reason that concerns the plan as a whole."""
+
+
+def activation_key(path: str) -> str:
+    """Return the key of the manual reason of an activation."""
+    return f"activation:{path}"
+
+
+def member_key(path: str) -> str:
+    """Return the key of the manual reason of a plan member."""
+    return f"member:{path}"
+
+
+def branch_key(path: str) -> str:
+    """Return the key of the manual reason of a choice."""
+    return f"branch:{path}"
+
+
+def reason_key(path: str, track: Track) -> str:
+    """Return the key of the manual reason of a track."""
+    return activation_key(path) if isinstance(track, Activation) else member_key(path)
+
+
+class Draft:
+    """A snapshot in the making, with the effects so far."""
+
+    __slots__ = (
+        "_ordinal",
+        "abort",
+        "activations",
+        "armed_at_ms",
+        "base",
+        "branches",
+        "control",
+        "deadline_passed",
+        "deadline_told",
+        "definition",
+        "direction",
+        "early_wakeup",
+        "effects",
+        "generation",
+        "members",
+        "next_success",
+        "now_at_ms",
+        "payloads",
+        "plan",
+        "reasons",
+        "status",
+        "trigger",
+        "variables",
+    )
+
+    def __init__(
+        self, definition: Definition, base: Snapshot, trigger: Trigger, now_at_ms: int
+    ) -> None:
+        self.definition = definition
+        self.base = base
+        self.trigger = trigger
+        self.now_at_ms = now_at_ms
+        self.status = base.status
+        self.control = base.control
+        self.direction = base.direction
+        self.abort = base.abort
+        self.deadline_passed = base.deadline_passed
+        self.variables: Mapping[str, JsonValue] = base.variables
+        self.activations = dict(base.activations)
+        self.members = dict(base.members)
+        self.branches: Mapping[str, str] = base.branches
+        self.reasons: Mapping[str, ManualReason] = base.reasons
+        self.payloads: Mapping[str, Payload] = base.payloads
+        self.plan = base.plan
+        self.next_success = base.next_success
+        self.armed_at_ms = base.armed_at_ms
+        self.generation = base.generation
+        self.early_wakeup = False
+        self.deadline_told = False
+        self.effects: list[Effect] = []
+        self._ordinal = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was journalled: every change leaves a fact."""
+        return self._ordinal > 0
+
+    @property
+    def active(self) -> bool:
+        """Whether the engine may act: ACTIVE, not terminal, and no person is asked for."""
+        return self.control is Control.ACTIVE and not self.reasons and self.status not in _TERMINAL
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can change any more."""
+        return self.status in _TERMINAL
+
+    @property
+    def pivot_succeeded(self) -> bool:
+        """Whether the point of no return has been passed."""
+        return any(
+            activation.state is ForwardState.SUCCEEDED and self.step(path).kind is StepKind.PIVOT
+            for path, activation in self.activations.items()
+        )
+
+    def step(self, path: str) -> StepDefinition:
+        """Return the step of an activation."""
+        return self.definition.nodes[path].step
+
+    def fact(
+        self,
+        kind: FactKind,
+        subject: str | None,
+        before: str | None,
+        after: str | None,
+        detail: Mapping[str, JsonValue] | None = None,
+        output: Payload | None = None,
+    ) -> None:
+        """Journal a change; one without any fact would be lost."""
+        # fmt: off
+        self.effects.append(JournalFact(
+            kind, subject, before, after, self._ordinal, self.trigger, self.now_at_ms, detail,
+            output,
+        ))
+        # fmt: on
+        self._ordinal += 1
+
+    def metric(self, name: MetricName, label: str) -> None:
+        """Raise a counter."""
+        self.effects.append(Metric(name, label))
+
+    def put(self, path: str, track: Track) -> None:
+        """Keep a changed track."""
+        if isinstance(track, Activation):
+            self.activations[path] = track
+        else:
+            self.members[path] = track
+
+    def change(self, path: str, track: Track, **changes: object) -> None:
+        """Keep `track` with some fields changed; a change of state is journalled."""
+        after = evolve(track, **changes)
+        self.put(path, after)
+        if after.state is not track.state:
+            self.fact(FactKind.STATE, reason_key(path, track), track.state, after.state)
+
+    def set_reason(self, key: str, reason: ManualReason) -> None:
+        """Ask for a person. The first reason of a subject stays, but a conflict outweighs it."""
+        present = self.reasons.get(key)
+        if present is None or (reason in CONFLICTS and present not in CONFLICTS):
+            self.reasons = {**self.reasons, key: reason}
+            self.fact(FactKind.REASON, key, present, reason)
+
+    def clear_reason(self, key: str) -> None:
+        """Take a reason back, if there is one."""
+        present = self.reasons.get(key)
+        if present is not None:
+            self.reasons = {k: reason for k, reason in self.reasons.items() if k != key}
+            self.fact(FactKind.REASON, key, present, None)
+
+    def set_status(self, status: SagaStatus) -> None:
+        """Go to a status that may follow the present one; the same one is no change."""
+        if status is self.status:
+            return
+        if status not in STATUS[self.status]:
+            raise IllegalTransition("illegal_transition", f"{self.status} never becomes {status}")
+        self.fact(FactKind.STATUS, None, self.status, status)
+        self.status = status

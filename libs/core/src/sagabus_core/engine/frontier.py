@@ -1,0 +1,101 @@
+"""Where the flow stands: which nodes are next, and whether everything is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from sagabus_core.definitions.model import (
+    ChoiceNode,
+    Definition,
+    Node,
+    ParallelNode,
+    SequenceNode,
+    StepNode,
+)
+from sagabus_core.engine.snapshot import Activation
+from sagabus_core.engine.vocabulary import ForwardState
+
+__all__ = ["View", "chosen_branch", "frontier", "skipped", "steps_below", "walk"]
+
+
+class View(Protocol):
+    """What a walk reads; a snapshot and a draft both offer it."""
+
+    @property
+    def activations(self) -> Mapping[str, Activation]:
+        """Issued activations by path."""
+
+    @property
+    def branches(self) -> Mapping[str, str]:
+        """Chosen branches by the path of their choice."""
+
+
+def chosen_branch(node: ChoiceNode, branch: str) -> Node:
+    """Return the body of a branch by name."""
+    return next(each.body for each in node.branches if each.name == branch)
+
+
+def walk(node: Node, view: View, found: list[StepNode | ChoiceNode]) -> bool:
+    """Append what is next below `node` to `found`; return whether `node` is finished.
+
+    A sequence yields its first unfinished child, a parallel all of its branches, a choice the
+    branch it took. A rejected or cancelled activation is unfinished and yields nothing.
+    """
+    match node:
+        case StepNode():
+            activation = view.activations.get(node.path)
+            if activation is None:
+                found.append(node)
+            return activation is not None and activation.state is ForwardState.SUCCEEDED
+        case SequenceNode():
+            return _walk_sequence(node, view, found)
+        case ParallelNode():
+            # Every branch is walked: `all` over a generator would stop at the first unfinished one.
+            return all([walk(branch.body, view, found) for branch in node.branches])  # noqa: C419
+        case ChoiceNode():
+            branch = view.branches.get(node.path)
+            if branch is None:
+                found.append(node)
+                return False
+            return walk(chosen_branch(node, branch), view, found)
+
+
+def _walk_sequence(node: SequenceNode, view: View, found: list[StepNode | ChoiceNode]) -> bool:
+    activations = view.activations
+    for child in node.children:
+        done = isinstance(child, StepNode) and child.path in activations
+        if done and activations[child.path].state is ForwardState.SUCCEEDED:  # type: ignore[union-attr]  # a step
+            continue
+        if not walk(child, view, found):
+            return False
+    return True
+
+
+def frontier(definition: Definition, view: View) -> tuple[StepNode | ChoiceNode, ...]:
+    """Return the steps and choices that may be visited next; empty if nothing is."""
+    found: list[StepNode | ChoiceNode] = []
+    walk(definition.flow, view, found)
+    return tuple(found)
+
+
+def steps_below(node: Node) -> tuple[StepNode, ...]:
+    """Return all steps of a subtree, in document order."""
+    match node:
+        case StepNode():
+            return (node,)
+        case SequenceNode():
+            return tuple(step for child in node.children for step in steps_below(child))
+        case ParallelNode() | ChoiceNode():
+            return tuple(step for each in node.branches for step in steps_below(each.body))
+
+
+def skipped(definition: Definition, view: View) -> frozenset[str]:
+    """Return the paths of all activations that lie in branches which were not taken."""
+    return frozenset(
+        step.path
+        for path, taken in view.branches.items()
+        for branch in definition.choices[path].branches
+        if branch.name != taken
+        for step in steps_below(branch.body)
+    )

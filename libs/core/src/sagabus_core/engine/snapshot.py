@@ -1,0 +1,179 @@
+"""Everything that a decision and the plan proof need to know about one saga.
+
+The records that every transition makes anew are named tuples: as immutable as frozen dataclasses,
+at a third of their cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from sagabus_core.canonical import JsonValue
+from sagabus_core.engine.effects import Effect, IssueCommand
+from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
+from sagabus_core.payload import Payload
+from sagabus_core.vocabulary import Control, Direction, SagaStatus
+
+__all__ = [
+    "OPEN_STATES",
+    "SNAPSHOT_SCHEMA",
+    "Abort",
+    "Activation",
+    "Decision",
+    "Member",
+    "Plan",
+    "Snapshot",
+    "Track",
+    "evolve",
+]
+
+SNAPSHOT_SCHEMA: Final = 1
+"""Version of the stored form; a replica refuses a newer one (`SnapshotTooNew`)."""
+
+OPEN_STATES: Final = frozenset(
+    {ForwardState.EXECUTING, ForwardState.CANCELLING, ForwardState.RESOLVING}
+)
+"""States of an activation that was issued and has no definitive outcome."""
+
+
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The first cause of turning back: a stable reason code and the path or id behind it."""
+
+    reason: str
+    cause: str
+
+
+class Activation(NamedTuple):
+    """One issued activation.
+
+    `attempts`: attempts issued per channel, never restarted. `answers`: per attempt (`E1`, `RE2`)
+    the different answers so far, oldest first, joined by `+`: S succeeded, R rejected, U unknown,
+    H halted, C cancel confirmed, P resolution pending, TS TR TH already terminal.
+    `used`, `resolve_used`: attempts that count against the budget of this stay.
+    `deadline_at_ms`: the current attempt's timeout; None once answered, superseded or overtaken.
+    `late`: a timeout led to where it is (so `timeout_policy` judges a success).
+    `execute_expires_at_ms`: when the last issued EXECUTE can no longer start.
+    """
+
+    state: ForwardState
+    attempts: Mapping[Channel, int] = _NONE
+    answers: Mapping[str, str] = _NONE
+    halted: bool = False
+    attested: bool = False
+    used: int = 0
+    resolve_used: int = 0
+    deadline_at_ms: int | None = None
+    retry_at_ms: int | None = None
+    budget_at_ms: int | None = None
+    recovery_operation_id: str | None = None
+    late: bool = False
+    success_sequence: int | None = None
+    execute_expires_at_ms: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no definitive outcome yet."""
+        return self.state in OPEN_STATES
+
+
+class Member(NamedTuple):
+    """The undo of one activation; fields as in `Activation`. It outlives a new freeze."""
+
+    state: MemberState
+    attempts: Mapping[Channel, int] = _NONE
+    answers: Mapping[str, str] = _NONE
+    halted: bool = False
+    attested: bool = False
+    used: int = 0
+    resolve_used: int = 0
+    deadline_at_ms: int | None = None
+    retry_at_ms: int | None = None
+    budget_at_ms: int | None = None
+    recovery_operation_id: str | None = None
+
+
+Track: TypeAlias = Activation | Member
+"""What has attempts, answers and deadlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The frozen compensation plan: paths in the order of undoing, with their digest.
+
+    `version` grows with every new freeze (only an operator's override freezes again).
+    """
+
+    version: int
+    digest: str
+    members: tuple[str, ...]
+
+
+class Snapshot(NamedTuple):
+    """One saga at one revision. Mappings are never changed in place.
+
+    `activations`, `members`: by path, in the order of their first command. `branches`: the
+    chosen branch by the path of its choice. `reasons`: why MANUAL, keyed `activation:<path>`,
+    `member:<path>`, `branch:<path>` or `plan`. `payloads`: attested by an operator, by path.
+    `armed_at_ms` with `generation`: the one armed wake-up, None if none is.
+    """
+
+    saga_id: str
+    tenant: str
+    workflow: str
+    business_key: str
+    definition_version: int
+    definition_digest: str
+    revision: int
+    status: SagaStatus
+    control: Control
+    direction: Direction
+    abort: Abort | None
+    deadline_at_ms: int | None
+    deadline_passed: bool
+    variables: Mapping[str, JsonValue]
+    activations: Mapping[str, Activation]
+    members: Mapping[str, Member]
+    branches: Mapping[str, str]
+    reasons: Mapping[str, ManualReason]
+    payloads: Mapping[str, Payload]
+    plan: Plan | None
+    next_success: int
+    armed_at_ms: int | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The next snapshot and what to write with it.
+
+    An absorbed event (a repeat, a stale wake-up) gives the very same snapshot and no effects;
+    every other decision has `revision` one higher and at least one journal fact.
+    """
+
+    snapshot: Snapshot
+    effects: tuple[Effect, ...]
+
+    @property
+    def absorbed(self) -> bool:
+        """Whether nothing changed: there is nothing to write."""
+        return not self.effects
+
+    @property
+    def commands(self) -> tuple[IssueCommand, ...]:
+        """The commands among the effects, in issue order."""
+        return tuple(effect for effect in self.effects if isinstance(effect, IssueCommand))
+
+
+_Record = TypeVar("_Record", bound=Activation | Member)
+
+
+def evolve(record: _Record, **changes: object) -> _Record:
+    """Return a copy with some fields changed."""
+    return record._replace(**changes)  # type: ignore[arg-type, return-value]  # either kind
