@@ -3,6 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,6 +124,11 @@ class TestTables:
             answers = [given for (asked, *_), (given, _) in ANSWERS.items() if asked is channel]
             listed = [(state, given) in FORWARD[Profile.CANCELLABLE] for given in answers]
             assert all(listed) or not any(listed), (channel, state)
+
+    def test_the_readme_shows_the_tables_of_today(self) -> None:
+        readme = (Path(__file__).parents[1] / "README.md").read_text()
+        drawn = [mermaid_status(), mermaid_member(), *map(mermaid_forward, Profile)]
+        assert all(f"```mermaid\n{diagram}```" in readme for diagram in drawn)
 
     def test_the_diagrams_show_every_state(self) -> None:
         drawn = mermaid_forward(Profile.CANCELLABLE)

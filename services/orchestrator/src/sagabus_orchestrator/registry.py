@@ -51,9 +51,7 @@ class Published:
 def parse_document(raw: bytes, conditions: Conditions) -> Definition:
     """Return a valid definition, or raise: `InvalidDefinition` names every problem at once."""
     if len(raw) > MAX_DOCUMENT_BYTES:
-        raise Refused(
-        "definition_too_large", f"a definition may have {MAX_DOCUMENT_BYTES} bytes"
-        )
+        raise Refused("definition_too_large", f"a definition may have {MAX_DOCUMENT_BYTES} bytes")
     document = parse_strict(raw)
     return parse_definition(document, conditions)
 

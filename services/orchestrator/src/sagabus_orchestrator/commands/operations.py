@@ -134,7 +134,8 @@ def record_outcome(
         str,
         typer.Option(
             help="What is true: STEP=SUCCEEDED|REJECTED|CANCELLED, "
-            "undo:STEP=HAPPENED|NOT_HAPPENED, branch:CHOICE=NAME, payload:STEP=@file.json, output:STEP=@file.json."
+            "undo:STEP=HAPPENED|NOT_HAPPENED, branch:CHOICE=NAME, payload:STEP=@file.json, "
+            "output:STEP=@file.json."
         ),
     ],
     evidence: Annotated[str, typer.Option(help="What that rests on.")],
@@ -195,8 +196,10 @@ def _definition_of(watcher: CatalogWatcher, workflow: str, version: int, tenant:
 def _tell_outcome(operation: Operation, outcome: OperationOutcome) -> None:
     again = " (done before, nothing more happened)" if outcome.repeated else ""
     lines = [
-        f"{outcome.kind}: {outcome.saga_id} is {outcome.status}, "
-        f"revision {outcome.revision}{again}",
+        (
+            f"{outcome.kind}: {outcome.saga_id} is {outcome.status}, "
+            f"revision {outcome.revision}{again}"
+        ),
         *(f"  issued {command}" for command in outcome.commands),
         f"  operation id {operation.operation_id}",
     ]
