@@ -32,7 +32,7 @@ __all__ = [
     "TopicAdmin",
 ]
 
-CREATION_TIMEOUT_S: Final = 15.0
+CREATION_TIMEOUT_S: Final = 60.0
 CREATION_POLL_S: Final = 0.02
 BROKER_DEFAULT: Final = -1
 PATIENCE_S: Final = 10.0
@@ -244,10 +244,18 @@ class TopicAdmin:
                     await asyncio.sleep(CREATION_POLL_S)
                     counts = await self.partition_counts(names)
                 # Only a leader answers this; metadata names leaders before they have begun.
-                await self.end_offsets(names)
+                while not await self._have_begun(names):
+                    await asyncio.sleep(CREATION_POLL_S)
         except TimeoutError as error:
             raise BusUnavailable("bus_unavailable", "created topics do not appear") from error
         return counts
+
+    async def _have_begun(self, names: list[str]) -> bool:
+        try:
+            await self.end_offsets(names)
+        except BusUnavailable:  # a busy broker takes its time over hundreds of partitions
+            return False
+        return True
 
     async def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         counts = await self.partition_counts(topics)

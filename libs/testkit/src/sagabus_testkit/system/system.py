@@ -22,7 +22,9 @@ from sagabus_testkit.system.services import PARTICIPANTS, SERVICES, ServiceKind
 
 __all__ = ["Servers", "System"]
 
-_PROBE_S: Final = 2.0
+_PROBE_S: Final = 5.0
+_PARTITIONS: Final = 4
+"""Few: on one machine more only make more files, and every saga's messages meet anyway."""
 _NOTHING: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 _ONE_EACH: Mapping[str, int] = MappingProxyType({})
 
@@ -193,7 +195,7 @@ class System:
 
     async def _ensure_topics(self) -> None:
         async with TopicAdmin(self.connection) as admin:
-            await admin.ensure(self.topics.catalogue(list(PARTICIPANTS)))
+            await admin.ensure(self.topics.catalogue(list(PARTICIPANTS), _PARTITIONS))
 
     def _database_name(self, service: str) -> str:
         return f"{self.name}_{service}".replace("-", "_")
