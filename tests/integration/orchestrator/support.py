@@ -282,6 +282,23 @@ class Rig:
     async def restore_snapshot(self, key: str, snapshot: bytes) -> None:
         await self.run("update saga set snapshot = $2 where id = $1", self.saga(key), snapshot)
 
+    async def facts(self, key: str) -> list[dict[str, JsonValue]]:
+        """Return the journal of a saga in order."""
+        async with self.database.connection() as conn:
+            rows = await conn.fetch(
+                "select fact from journal where saga_id = $1 order by revision, ordinal",
+                self.saga(key),
+            )
+        return [json.loads(row["fact"]) for row in rows]
+
+    async def until(self, at_ms: int) -> None:
+        """Wait until the database clock has passed an instant."""
+
+        async def passed() -> bool:
+            return await self.database.now_ms() > at_ms
+
+        await eventually(passed)
+
     async def forbid_key(self, key: str) -> None:
         await self.run(f"alter table saga add constraint forbidden check (business_key <> '{key}')")
 

@@ -26,9 +26,9 @@ async def test_an_outage_writes_nothing_and_the_retry_succeeds(rig: Rig, kind: s
     sent = await rig.process(rig.start_record("ORD-1"))
     records = [rig.result_record(commands(sent)[0]), rig.start_record("ORD-2")]
     before = await counts(rig)
-    with failpoints.armed(f"orchestrator.after-outbox=error:{kind}"):
-        with pytest.raises(StoreUnavailable):
-            await rig.handler.process(records)
+    fault = failpoints.armed(f"orchestrator.after-outbox=error:{kind}")
+    with fault, pytest.raises(StoreUnavailable):
+        await rig.handler.process(records)
     assert await counts(rig) == before
     sent = await rig.process(*records)
     assert {command.step for command in commands(sent)} == {"charge", "reserve"}
