@@ -244,7 +244,7 @@ class TopicAdmin:
                     await asyncio.sleep(CREATION_POLL_S)
                     counts = await self.partition_counts(names)
                 # Only a leader answers this; metadata names leaders before they have begun.
-                while not await self._have_begun(names):
+                while not await self._have_begun(names):  # noqa: ASYNC110  # nobody can tell us
                     await asyncio.sleep(CREATION_POLL_S)
         except TimeoutError as error:
             raise BusUnavailable("bus_unavailable", "created topics do not appear") from error
