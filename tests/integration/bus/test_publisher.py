@@ -138,16 +138,19 @@ async def test_a_lost_lease_sends_nothing_more(connection: KafkaConnection, topi
 async def test_what_was_abandoned_is_never_sent(
     connection: KafkaConnection, topic: str, kafka: Kafka
 ) -> None:
-    publisher = Publisher(connection, PublisherOptions(delivery_timeout_ms=1_000))
-    await publisher.publish(rows(topic, 3))
+    publisher = Publisher(connection, PublisherOptions(delivery_timeout_ms=2_000))
+    outcomes = await publisher.publish(rows(topic, 3))
+    assert {type(outcome) for outcome in outcomes} == {Published}
     await asyncio.to_thread(kafka.stop)
     try:
         outcomes = await publisher.publish(rows(topic, 20, start=3))
         assert {type(outcome) for outcome in outcomes} == {Unacknowledged}
     finally:
         await asyncio.to_thread(kafka.start)
-    outcomes = await publisher.publish(rows(topic, 3, start=50))
     await publisher.close()
+    later = Publisher(connection)
+    outcomes = await later.publish(rows(topic, 3, start=50))
+    await later.close()
     assert {type(outcome) for outcome in outcomes} == {Published}
     seen = sorted(number(record) for record in await read(connection, topic))
     assert seen == [0, 1, 2, 50, 51, 52]

@@ -17,10 +17,11 @@ from sagabus_bus.errors import (
 from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.isolation import Poison, isolate
 from sagabus_bus.lanes import Blocked, Held, Outcome, Published, Refused, Unacknowledged
-from sagabus_bus.ports import BatchHandler, Pulse
+from sagabus_bus.ports import BatchHandler, Guard, Pulse, RowPublisher
 from sagabus_bus.producing import PublisherOptions, partition_of
-from sagabus_bus.publisher import Guard, Publisher
+from sagabus_bus.publisher import Publisher
 from sagabus_bus.subscriber import BatchSubscriber, Subscription
+from sagabus_bus.tail import Tail
 from sagabus_bus.worker import BatchWorker, WorkerOptions
 
 __all__ = [
@@ -50,7 +51,9 @@ __all__ = [
     "Reason",
     "RecordRefused",
     "Refused",
+    "RowPublisher",
     "Subscription",
+    "Tail",
     "TopicAdmin",
     "TopicMismatch",
     "TopicUnavailable",

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -185,8 +186,10 @@ class TopicAdmin:
         return found
 
     async def end_offsets(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-        """Return the end (next offset) of every partition of these topics."""
+        """Return the end (next offset) of every partition of those topics that exist."""
         places = await self._partitions(topics)
+        if not places:
+            return {}
         consumer = AIOKafkaConsumer(**self._connection.options())
         try:
             with translated("read end offsets"):
@@ -233,13 +236,15 @@ class TopicAdmin:
         return created
 
     async def _wait_for(self, names: list[str]) -> dict[str, int]:
-        """Return once every broker that we may ask knows the new topics."""
+        """Return once the new topics are known and every partition has a leader at work."""
         try:
             async with asyncio.timeout(CREATION_TIMEOUT_S):
                 counts = await self.partition_counts(names)
                 while len(counts) < len(names):
                     await asyncio.sleep(CREATION_POLL_S)
                     counts = await self.partition_counts(names)
+                # Only a leader answers this; metadata names leaders before they have begun.
+                await self.end_offsets(names)
         except TimeoutError as error:
             raise BusUnavailable("bus_unavailable", "created topics do not appear") from error
         return counts
@@ -252,15 +257,19 @@ class TopicAdmin:
         """Ask again while the broker says that it will soon know (elections, a young cluster)."""
         if self._client is None:
             raise BusUnavailable("bus_unavailable", f"{doing}: use TopicAdmin in `async with`")
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            with translated(doing):
-                try:
-                    return await call(self._client)
-                except KafkaError as error:
-                    if not error.retriable or time.monotonic() > deadline:
-                        raise
-            await asyncio.sleep(PATIENCE_STEP_S)
+        with translated(doing):
+            return await _patiently(partial(call, self._client))
+
+
+async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await call()
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(PATIENCE_STEP_S)
 
 
 async def _describe(client: AIOKafkaAdminClient, group: str) -> tuple[str, tuple[GroupMember, ...]]:

@@ -1,14 +1,18 @@
-"""What the bus needs from others: a handler of batches, and a pulse."""
+"""The seams of the bus: what it needs from others, and what its in-memory twin must offer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
 from sagabus_bus.dead_letters import Reason
-from sagabus_messages.record import Record
+from sagabus_bus.lanes import Outcome
+from sagabus_messages.record import OutboxRow, Record
 
-__all__ = ["BatchHandler", "Pulse"]
+__all__ = ["BatchHandler", "Guard", "Pulse", "RowPublisher"]
+
+Guard: TypeAlias = Callable[[], None]
+"""Raises when this process may publish no more (a lost lease); asked before every send."""
 
 
 class BatchHandler(Protocol):
@@ -47,3 +51,16 @@ class Pulse(Protocol):
 
     async def pause(self, ms: float) -> bool:
         """Wait; return True at once when asked to stop."""
+
+
+class RowPublisher(Protocol):
+    """What `Publisher` promises to those who publish."""
+
+    async def publish(self, rows: Sequence[OutboxRow], guard: Guard = ...) -> list[Outcome]:
+        """Return what became of each row, in the order of `rows`."""
+
+    async def abandon(self) -> None:
+        """Send nothing more of what is in flight."""
+
+    async def close(self) -> None:
+        """Close after what is in flight has landed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -160,17 +161,17 @@ class ProducerSession:
         producer = self._producer
         accumulator, sender = producer._message_accumulator, producer._sender  # noqa: SLF001
         accumulator.fail_all(ProducerClosed())
-        try:
-            with translated("abandon a producer"):
-                async with asyncio.timeout(ABANDON_TIMEOUT_S):
-                    await producer.client.close()
-                    if sender.sender_task is not None:
-                        sender.sender_task.cancel()
-                    await producer.stop()
-        except BusError:
-            # A second cancel breaks the driver's wait for requests that get no answer.
-            if sender.sender_task is not None:
-                sender.sender_task.cancel()
+        with suppress(BusError), translated("abandon a producer"):
+            async with asyncio.timeout(ABANDON_TIMEOUT_S):
+                await producer.client.close()
+                _cancel(sender.sender_task)
+                await producer.stop()
+        # A second cancel breaks the driver's wait for requests that get no answer, a second close
+        # a connection that such a request has opened again.
+        _cancel(sender.sender_task)
+        with suppress(BusError), translated("abandon a producer"):
+            async with asyncio.timeout(ABANDON_TIMEOUT_S):
+                await producer.client.close()
 
     def identity(self) -> tuple[int, int]:
         """Return the producer id and epoch that the broker gave."""
@@ -216,6 +217,11 @@ class ProducerSession:
         with translated(doing):
             async with asyncio.timeout(self._options.delivery_timeout_ms / 1000):
                 await step
+
+
+def _cancel(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
 
 
 def _result(future: asyncio.Future[Any], place: Place) -> int | BusError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from sagabus_bus.connection import KafkaConnection
@@ -16,17 +16,15 @@ from sagabus_bus.errors import (
     TopicUnavailable,
 )
 from sagabus_bus.lanes import Batch, Held, Outcome, Place, Unacknowledged, Voyage
+from sagabus_bus.ports import Guard
 from sagabus_bus.producing import ProducerSession, PublisherOptions, partition_of
 from sagabus_messages.record import OutboxRow
 from sagabus_runtime.failpoints import reach
 
-__all__ = ["Guard", "Publisher"]
+__all__ = ["Publisher"]
 
 FAILPOINT_BEFORE_SEND: Final = "bus.before-send"
 FAILPOINT_AFTER_SEND: Final = "bus.after-send"
-
-Guard: TypeAlias = Callable[[], None]
-"""Raises when this process may publish no more (a lost lease); asked before every send."""
 
 _Sent: TypeAlias = list[tuple[Place, Batch, int]]
 
