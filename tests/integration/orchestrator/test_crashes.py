@@ -174,7 +174,7 @@ def undisturbed(
 def test_the_scripts_end_as_they_should(undisturbed: dict[str, JsonValue]) -> None:
     sagas = undisturbed["saga"]
     assert isinstance(sagas, list)
-    ends = {row[5]["key"]: row[1] for row in sagas}  # type: ignore[index, call-overload]  # JSON
+    ends = {row[5]["key"]: row[1] for row in sagas}
     assert ends == {key: status.value for key, status in ENDS.items()}
     assert undisturbed["deferred"] == []
     assert undisturbed["quota"] == [["acme", "100", "0"]]
