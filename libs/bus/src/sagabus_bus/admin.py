@@ -244,18 +244,19 @@ class TopicAdmin:
                     await asyncio.sleep(CREATION_POLL_S)
                     counts = await self.partition_counts(names)
                 # Only a leader answers this; metadata names leaders before they have begun.
-                while not await self._have_begun(names):  # noqa: ASYNC110  # nobody can tell us
-                    await asyncio.sleep(CREATION_POLL_S)
+                await self._begun(names)
         except TimeoutError as error:
             raise BusUnavailable("bus_unavailable", "created topics do not appear") from error
         return counts
 
-    async def _have_begun(self, names: list[str]) -> bool:
-        try:
-            await self.end_offsets(names)
-        except BusUnavailable:  # a busy broker takes its time over hundreds of partitions
-            return False
-        return True
+    async def _begun(self, names: list[str]) -> None:
+        while True:
+            try:
+                await self.end_offsets(names)
+            except BusUnavailable:  # a busy broker takes its time over hundreds of partitions
+                await asyncio.sleep(CREATION_POLL_S)
+            else:
+                return
 
     async def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         counts = await self.partition_counts(topics)
