@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
-from sagabus_core.engine import Activation, Member, Snapshot
+from sagabus_core.engine import Activation, Channel, Member, MemberState, Snapshot
+from sagabus_core.engine.inputs import Input
+from sagabus_core.engine.plan import facts_of
+from sagabus_core.engine.snapshot import evolve
+from sagabus_core.engine.vocabulary import UNDO_CHANNELS
 
 __all__ = ["LATER", "NOW", "Due", "canonical_key", "dues", "normal", "with_due"]
 
@@ -21,6 +25,14 @@ LATER: Final = NOW + 2_000
 """Sooner than any new deadline, later than any backoff: both orders occur."""
 
 _TIMES: Final = ("deadline_at_ms", "retry_at_ms", "budget_at_ms")
+_Track = TypeVar("_Track", bound=Activation | Member)
+_YES: Final = {Input.EXECUTE_SUCCEEDED, Input.FOUND_SUCCEEDED, Input.RESOLVED_SUCCEEDED}
+_WEAK: Final = frozenset({"U", "H", "P", "TH"})
+_ENOUGH: Final = 9
+"""Attempts of a settled track: whatever still answers one of them, it was issued."""
+
+FORWARD_CHANNELS: Final = tuple(channel for channel in Channel if channel not in UNDO_CHANNELS)
+
 _TRACK_FIELDS: Final = (
     "halted", "attested", "used", "resolve_used", "recovery_operation_id",
 )  # fmt: skip
@@ -29,16 +41,25 @@ Due: TypeAlias = tuple[tuple[str, str, str], ...]
 """What has passed: ("activations" | "members" | "saga", path, field)."""
 
 
-def normal(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without version numbers and with all live deadlines at `LATER`."""
+def normal(snapshot: Snapshot, *, exact: bool = True) -> Snapshot:
+    """Return the snapshot without version numbers and with all live deadlines at `LATER`.
+
+    Unless `exact`, what nothing can read again is forgotten too: of a settled track everything
+    but its outcome, and the weak answers of superseded attempts.
+    """
+    activations = {path: _later_track(track) for path, track in snapshot.activations.items()}
+    members = {path: _later_track(track) for path, track in snapshot.members.items()}
+    if not exact:
+        activations = {path: _forget(track) for path, track in activations.items()}
+        members = {path: _forget_undo(track) for path, track in members.items()}
     return replace(
         snapshot,
         revision=1,
         generation=1 if snapshot.generation else 0,
         armed_at_ms=_later(snapshot.armed_at_ms),
         deadline_at_ms=_later(snapshot.deadline_at_ms),
-        activations={path: _settle(track) for path, track in snapshot.activations.items()},
-        members={path: _settle_member(track) for path, track in snapshot.members.items()},
+        activations=activations,
+        members=members,
     )
 
 
@@ -46,23 +67,49 @@ def _later(at_ms: int | None) -> int | None:
     return None if at_ms is None else LATER
 
 
-def _settle(track: Activation) -> Activation:
-    return replace(
-        track,
-        deadline_at_ms=_later(track.deadline_at_ms),
-        retry_at_ms=_later(track.retry_at_ms),
-        budget_at_ms=_later(track.budget_at_ms),
-        execute_expires_at_ms=LATER if track.execute_expires_at_ms else 0,
+def _later_track(track: _Track) -> _Track:
+    times: dict[str, object] = {
+        name: LATER for name in _TIMES if getattr(track, name) not in {None, LATER}
+    }
+    if isinstance(track, Activation) and track.execute_expires_at_ms not in {0, LATER}:
+        times["execute_expires_at_ms"] = LATER
+    return evolve(track, **times) if times else track
+
+
+def _forget(track: Activation) -> Activation:
+    if track.is_open:
+        return evolve(track, answers=_current(track))
+    yes = facts_of(track) & _YES
+    return Activation(
+        track.state,
+        attempts={channel: _ENOUGH for channel in FORWARD_CHANNELS},
+        answers={f"E{_ENOUGH}": "S"} if yes else {},
+        attested=track.attested,
+        success_sequence=track.success_sequence,
+        execute_expires_at_ms=LATER,
     )
 
 
-def _settle_member(track: Member) -> Member:
-    return replace(
-        track,
-        deadline_at_ms=_later(track.deadline_at_ms),
-        retry_at_ms=_later(track.retry_at_ms),
-        budget_at_ms=_later(track.budget_at_ms),
+def _forget_undo(track: Member) -> Member:
+    if track.state is not MemberState.COMPENSATED:
+        return evolve(track, answers=_current(track))
+    return Member(
+        track.state,
+        attempts={channel: _ENOUGH for channel in UNDO_CHANNELS},
+        answers={f"K{_ENOUGH}": "S"} if facts_of(track) else {},
+        attested=track.attested,
     )
+
+
+def _current(track: Activation | Member) -> dict[str, str]:
+    """Return the answers without the weak ones of superseded attempts."""
+    return {
+        f"{channel.value}{attempt}": words
+        for channel, attempts in track.attempts.items()
+        for attempt in range(1, attempts + 1)
+        if (words := track.answers.get(f"{channel.value}{attempt}"))
+        and (attempt == attempts or not _WEAK.issuperset(words.split("+")))
+    }
 
 
 def canonical_key(snapshot: Snapshot) -> tuple[object, ...]:

@@ -18,6 +18,7 @@ from sagabus_core.engine import (
     Event,
     ForwardState,
     ManualClose,
+    MemberState,
     Metric,
     MetricName,
     Operation,
@@ -35,6 +36,8 @@ from sagabus_core.engine import (
     to_json,
 )
 from sagabus_core.engine.invariants import violations
+from sagabus_core.engine.snapshot import OPEN_STATES
+from sagabus_core.engine.vocabulary import UNDO_CHANNELS
 from sagabus_core.errors import OperationRefused, SagabusError
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Control
@@ -46,6 +49,7 @@ __all__ = ["Act", "Engine", "Happening", "Interner", "Outcome"]
 
 _T = TypeVar("_T", bound=Hashable)
 _SKEW_MS: Final = 60_000
+OPEN: Final = {*OPEN_STATES, MemberState.PENDING, MemberState.COMPENSATING, MemberState.RESOLVING}
 
 
 class Interner(Generic[_T]):
@@ -102,6 +106,7 @@ class Engine:
     definition: Definition
     request: StartRequest
     outputs: Mapping[str, Payload] = field(default_factory=dict)
+    exact: bool = True
     snapshots: list[Snapshot] = field(default_factory=list)
     decisions: int = 0
     _ids: dict[tuple[object, ...], int] = field(default_factory=dict)
@@ -117,6 +122,21 @@ class Engine:
         if found is None:
             found = self._memo[number, happening] = self._decide_all(number, happening)
         return found
+
+    def is_spent(self, number: int, answer: Answer) -> bool:
+        """Whether an answer can never change anything: taken before, or agreeing with an outcome."""
+        snapshot = self.snapshots[number]
+        forward = answer.channel not in UNDO_CHANNELS
+        track = (snapshot.activations if forward else snapshot.members).get(answer.path)
+        if track is None:
+            return False
+        taken = track.answers.get(f"{answer.channel.value}{answer.attempt}", "").split("+")
+        if answer.word in taken:
+            return True
+        if snapshot.control is Control.PAUSED or track.state in OPEN:
+            return False
+        outcomes = self.outcomes(number, answer)
+        return [(o.snapshot, o.commands, o.problems) for o in outcomes] == [(number, (), ())]
 
     def _decide_all(self, number: int, happening: Happening) -> tuple[Outcome, ...]:
         snapshot = self.snapshots[number]
@@ -213,7 +233,7 @@ class Engine:
         return Outcome(due, number, commands, tuple(problems))
 
     def _number(self, snapshot: Snapshot) -> tuple[int, bool]:
-        plain = normal(snapshot)
+        plain = normal(snapshot, exact=self.exact)
         key = canonical_key(plain)
         number = self._ids.get(key)
         if number is not None:

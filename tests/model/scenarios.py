@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions import Definition, parse_definition
@@ -77,11 +78,114 @@ def _parallel(*names: str) -> dict[str, JsonValue]:
     return {"parallel": {"name": "par", "branches": branches}}
 
 
-def _serial(name: str, steps: dict[str, JsonValue], traits: Mapping[str, Traits], **more: object) -> Scenario:
-    return Scenario(name, define(steps, flow_of(*steps)), traits, **more)  # type: ignore[arg-type]  # fields of Scenario
+def _scenario(
+    name: str,
+    steps: dict[str, dict[str, JsonValue]],
+    traits: Mapping[str, Traits],
+    flow: dict[str, JsonValue] | None = None,
+) -> Scenario:
+    """Return a scenario of a flow; without one its steps follow each other."""
+    declared: dict[str, JsonValue] = dict(steps)
+    return Scenario(name, define(declared, flow or flow_of(*steps)), traits)
 
 
-_BLUNT = Traits(lazy=False)
-_SERIAL_2 = _serial("serial-2", {"a": step(), "b": step(late="compensate")}, {"a": Traits("SRU"), "b": Traits("SRU")})
-FULL: tuple[Scenario, ...] = (_SERIAL_2,)
-QUICK: tuple[Scenario, ...] = FULL
+_FREE = Traits("SRU", "SU")
+_HALTING = Traits("SRUH", "SUH")
+_PLAIN = Traits("SR", "S")
+_BLUNT = Traits("SR", "S", lazy=False)
+_RETRIED = Traits("SRU", retriable=True)
+_RESOLVED = step(cancellable=False)
+_REGRETTED = step(late="compensate")
+_PIVOT = step(kind="pivot")
+_RETRIABLE = step(kind="retriable")
+
+ONE = _scenario("one-step", {"a": step()}, {"a": _FREE})
+SERIAL_2 = _scenario("serial-2", {"a": step(), "b": _REGRETTED}, {"a": _FREE, "b": _FREE})
+SERIAL_3 = _scenario(
+    "serial-3",
+    {"a": step(), "b": _RESOLVED, "c": _REGRETTED},
+    {"a": _FREE, "b": _FREE, "c": _FREE},
+)
+PIVOT = _scenario(
+    "serial-pivot-retriable",
+    {"a": step(), "p": _PIVOT, "r": _RETRIABLE},
+    {"a": _FREE, "p": _FREE, "r": _RETRIED},
+)
+RESOLVE_ONLY = _scenario(
+    "resolve-only",
+    {"a": _RESOLVED, "b": step(cancellable=False, late="compensate")},
+    {"a": _HALTING, "b": _HALTING},
+)
+PARALLEL = _scenario(
+    "parallel-cancellable-resolve-only",
+    {"a": step(), "b": _RESOLVED},
+    {"a": _FREE, "b": _FREE},
+    flow_of(_parallel("a", "b")),
+)
+PARALLEL_LATE = _scenario(
+    "parallel-compensate-late",
+    {"a": _REGRETTED, "b": _REGRETTED},
+    {"a": _FREE, "b": _FREE},
+    flow_of(_parallel("a", "b")),
+)
+PARALLEL_HALTED = replace(
+    _scenario(
+        "parallel-halted-retry",
+        {"a": step(), "b": _RESOLVED},
+        {"a": Traits("SRH", "SH", lazy=False, callback=False), "b": _PLAIN},
+        flow_of(_parallel("a", "b")),
+    ),
+    operations=("retry",),
+)
+PAUSED = replace(SERIAL_2, name="serial-2-paused", operations=("pause",))
+OPERATED = replace(
+    _scenario("serial-2-operated", {"a": step(), "b": _RESOLVED}, {"a": _HALTING, "b": _PLAIN}),
+    operations=("cancel", "record", "retry"),
+)
+
+
+def _choice(world: str) -> Scenario:
+    """A choice on what the first step reports: yes, no, null (no condition holds), or garbage."""
+    definition = define(
+        {"ask": step(output=_JSON), "x": step(), "y": _RESOLVED, "z": step()},
+        flow_of(
+            {"step": "ask", "output": {"flag": "/flag"}},
+            {
+                "choice": {
+                    "name": "pick",
+                    "branches": [{"name": "yes", "when": "flag", "flow": {"step": "x"}}],
+                    "otherwise": {"name": "no", "flow": {"step": "y"}},
+                }
+            },
+            "z",
+        ),
+        variables={"flag": "json"},
+    )
+    body = {"yes": b'{"flag":true}', "no": b'{"flag":false}', "null": b'{"flag":null}'}
+    return Scenario(
+        f"choice-{world}",
+        definition,
+        {"ask": _FREE, "x": _PLAIN, "y": _PLAIN, "z": _BLUNT},
+        operations=("record", "cancel") if world in {"null", "garbage"} else (),
+        outputs={"ask": Payload("application/json", "model", body.get(world, b"garbage"))},
+        attested_output='{"flag":true}',
+    )
+
+
+CHOICES = tuple(_choice(world) for world in ("yes", "no", "null", "garbage"))
+FULL: tuple[Scenario, ...] = (
+    replace(ONE, name="one-step-exact", exact=True),
+    replace(ONE, name="one-step-halting-exact", exact=True, traits={"a": _HALTING}),
+    SERIAL_2,
+    SERIAL_3,
+    PIVOT,
+    replace(PIVOT, name="pivot-deadline", deadline=True),
+    RESOLVE_ONLY,
+    PARALLEL,
+    PARALLEL_LATE,
+    PARALLEL_HALTED,
+    *CHOICES,
+    PAUSED,
+    OPERATED,
+)
+QUICK: tuple[Scenario, ...] = ()

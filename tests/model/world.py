@@ -41,7 +41,7 @@ class Scenario:
     deadline: bool = False
     duplicates: int = 1
     in_flight: int = 2
-    loss: bool = True
+    exact: bool = False
     outputs: Mapping[str, Payload] = field(default_factory=dict)
     start_payload: Payload | None = None
     attested_output: str = ""
@@ -75,7 +75,7 @@ class World:
         self.scenario = scenario
         later = 2_000_000_000 if scenario.deadline else None
         request = StartRequest("t", "k", "start", later, scenario.start_payload)
-        self.engine = Engine(scenario.definition, request, scenario.outputs)
+        self.engine = Engine(scenario.definition, request, scenario.outputs, scenario.exact)
         self.paths = tuple(scenario.definition.nodes)
         self._actors = tuple(
             scenario.participant(scenario.traits[scenario.definition.nodes[path].step.name])
@@ -87,6 +87,8 @@ class World:
         self.messages: Interner[Message] = Interner()
         self._adds: dict[tuple[int, tuple[Message, ...]], tuple[int, ...]] = {}
         self._replies: dict[tuple[int, int], list[tuple[int, Answer | None]]] = {}
+        self._spent: dict[int, int] = {}
+        self._forgets = not scenario.exact
         self._calls: dict[int, list[tuple[int, Answer]]] = {}
         self._truths: dict[int, tuple[str, ...]] = {}
         self._pairs: dict[int, list[tuple[int, int, Message]]] = {}
@@ -147,10 +149,9 @@ class World:
     def _network(self, snapshot: int, parts: int, net: int, rest: int) -> Iterator[Step]:
         duplicates = self.rests.values[rest].duplicates
         for without, number, message in self._in_flight(net):
-            if self.scenario.loss:
-                yield Step(("lose", message), self.pack(snapshot, parts, without, rest), ())
+            yield Step(("lose", message), self.pack(snapshot, parts, without, rest), ())
             ways = [("deliver", without, rest)]
-            if duplicates:
+            if duplicates and (isinstance(message, Command) or not self._forgets):
                 fewer = self.rests.values[rest]._replace(duplicates=duplicates - 1)
                 ways.append(("deliver and keep", net, self.rests(fewer)))
             for how, left, after in ways:
@@ -166,8 +167,11 @@ class World:
     ) -> Iterator[Step]:
         snapshot, parts, net, rest = at
         for after, reply in self._reply(parts, number):
-            for flying in self._add(net, () if reply is None else (reply,)):
-                told = (*label, reply, self.parts.values[after])
+            told = (*label, reply, self.parts.values[after])
+            if reply is None or (self._forgets and self.engine.is_spent(snapshot, reply)):
+                yield Step(told, self.pack(snapshot, after, net, rest), ())
+                continue
+            for flying in self._add(net, (reply,)):
                 yield Step(told, self.pack(snapshot, after, flying, rest), ())
 
     def _to_engine(
@@ -186,10 +190,24 @@ class World:
     def _land(
         self, label: tuple[object, ...], outcome: Outcome, parts: int, net: int, rest: int
     ) -> Iterator[Step]:
+        if self._forgets:
+            net = self._without_spent(outcome.snapshot, net)
         for flying in self._add(net, outcome.commands):
-            yield Step(
-                label, self.pack(outcome.snapshot, parts, flying, rest), outcome.problems
+            yield Step(label, self.pack(outcome.snapshot, parts, flying, rest), outcome.problems)
+
+    def _without_spent(self, snapshot: int, net: int) -> int:
+        """Take answers out of flight that can change nothing any more (I13 is tried by itself)."""
+        key = snapshot << _NET | net
+        found = self._spent.get(key)
+        if found is None:
+            kept = tuple(
+                number
+                for number in self.nets.values[net]
+                if not isinstance(message := self.messages.values[number], Answer)
+                or not self.engine.is_spent(snapshot, message)
             )
+            found = self._spent[key] = self.nets(kept)
+        return found
 
     # -- the operator ---------------------------------------------------------------------------
 
