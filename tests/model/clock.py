@@ -18,7 +18,7 @@ from sagabus_core.engine.plan import facts_of
 from sagabus_core.engine.snapshot import evolve
 from sagabus_core.engine.vocabulary import UNDO_CHANNELS
 
-__all__ = ["LATER", "NOW", "Due", "canonical_key", "dues", "normal", "with_due"]
+__all__ = ["LATER", "NOW", "WEAK", "Due", "canonical_key", "dues", "normal", "with_due"]
 
 NOW: Final = 1_000_000_000
 LATER: Final = NOW + 2_000
@@ -27,7 +27,7 @@ LATER: Final = NOW + 2_000
 _TIMES: Final = ("deadline_at_ms", "retry_at_ms", "budget_at_ms")
 _Track = TypeVar("_Track", bound=Activation | Member)
 _YES: Final = {Input.EXECUTE_SUCCEEDED, Input.FOUND_SUCCEEDED, Input.RESOLVED_SUCCEEDED}
-_WEAK: Final = frozenset({"U", "H", "P", "TH"})
+WEAK: Final = frozenset({"U", "H", "P", "TH"})
 _ENOUGH: Final = 9
 """Attempts of a settled track: whatever still answers one of them, it was issued."""
 
@@ -108,7 +108,7 @@ def _current(track: Activation | Member) -> dict[str, str]:
         for channel, attempts in track.attempts.items()
         for attempt in range(1, attempts + 1)
         if (words := track.answers.get(f"{channel.value}{attempt}"))
-        and (attempt == attempts or not _WEAK.issuperset(words.split("+")))
+        and (attempt == attempts or not WEAK.issuperset(words.split("+")))
     }
 
 

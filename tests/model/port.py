@@ -42,7 +42,7 @@ from sagabus_core.errors import OperationRefused, SagabusError
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Control
 
-from tests.model.clock import NOW, Due, canonical_key, dues, normal, with_due
+from tests.model.clock import NOW, WEAK, Due, canonical_key, dues, normal, with_due
 from tests.model.messages import Answer, Command, as_result
 
 __all__ = ["Act", "Engine", "Happening", "Interner", "Outcome"]
@@ -124,7 +124,7 @@ class Engine:
         return found
 
     def is_spent(self, number: int, answer: Answer) -> bool:
-        """Whether an answer can never change anything: taken before, or agreeing with an outcome."""
+        """Whether an answer can never change anything: taken before, an old hint, or agreeing."""
         snapshot = self.snapshots[number]
         forward = answer.channel not in UNDO_CHANNELS
         track = (snapshot.activations if forward else snapshot.members).get(answer.path)
@@ -133,7 +133,8 @@ class Engine:
         taken = track.answers.get(f"{answer.channel.value}{answer.attempt}", "").split("+")
         if answer.word in taken:
             return True
-        if snapshot.control is Control.PAUSED or track.state in OPEN:
+        late = answer.attempt < track.attempts.get(answer.channel, 0) and answer.word in WEAK
+        if snapshot.control is Control.PAUSED or (track.state in OPEN and not late):
             return False
         outcomes = self.outcomes(number, answer)
         return [(o.snapshot, o.commands, o.problems) for o in outcomes] == [(number, (), ())]

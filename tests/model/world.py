@@ -41,6 +41,7 @@ class Scenario:
     deadline: bool = False
     duplicates: int = 1
     in_flight: int = 2
+    loss: bool = True
     exact: bool = False
     outputs: Mapping[str, Payload] = field(default_factory=dict)
     start_payload: Payload | None = None
@@ -149,7 +150,8 @@ class World:
     def _network(self, snapshot: int, parts: int, net: int, rest: int) -> Iterator[Step]:
         duplicates = self.rests.values[rest].duplicates
         for without, number, message in self._in_flight(net):
-            yield Step(("lose", message), self.pack(snapshot, parts, without, rest), ())
+            if self.scenario.loss:
+                yield Step(("lose", message), self.pack(snapshot, parts, without, rest), ())
             ways = [("deliver", without, rest)]
             if duplicates and (isinstance(message, Command) or not self._forgets):
                 fewer = self.rests.values[rest]._replace(duplicates=duplicates - 1)
