@@ -1,3 +1,66 @@
-"""Kafka edge of sagabus: publisher, batch subscriber, dead letters."""
+"""Kafka edge of sagabus: publisher, batch subscriber, dead letters, topic administration."""
 
-__all__: list[str] = []
+from sagabus_bus.admin import EnsuredTopic, GroupMember, GroupState, PartitionLag, TopicAdmin
+from sagabus_bus.connection import KafkaConnection
+from sagabus_bus.dead_letters import Reason, dead_letter_row, dead_letter_topic, reason_of
+from sagabus_bus.errors import (
+    BusError,
+    BusMisconfigured,
+    BusUnavailable,
+    ProducerFenced,
+    RecordRefused,
+    TopicMismatch,
+    TopicUnavailable,
+    WorkInterrupted,
+    translate,
+)
+from sagabus_bus.events import BusMetrics, ConsumerEvents
+from sagabus_bus.isolation import Poison, isolate
+from sagabus_bus.lanes import Blocked, Held, Outcome, Published, Refused, Unacknowledged
+from sagabus_bus.ports import BatchHandler, Pulse
+from sagabus_bus.producing import PublisherOptions, partition_of
+from sagabus_bus.publisher import Guard, Publisher
+from sagabus_bus.subscriber import BatchSubscriber, Subscription
+from sagabus_bus.worker import BatchWorker, WorkerOptions
+
+__all__ = [
+    "BatchHandler",
+    "BatchSubscriber",
+    "BatchWorker",
+    "Blocked",
+    "BusError",
+    "BusMetrics",
+    "BusMisconfigured",
+    "BusUnavailable",
+    "ConsumerEvents",
+    "EnsuredTopic",
+    "GroupMember",
+    "GroupState",
+    "Guard",
+    "Held",
+    "KafkaConnection",
+    "Outcome",
+    "PartitionLag",
+    "Poison",
+    "ProducerFenced",
+    "Published",
+    "Publisher",
+    "PublisherOptions",
+    "Pulse",
+    "Reason",
+    "RecordRefused",
+    "Refused",
+    "Subscription",
+    "TopicAdmin",
+    "TopicMismatch",
+    "TopicUnavailable",
+    "Unacknowledged",
+    "WorkInterrupted",
+    "WorkerOptions",
+    "dead_letter_row",
+    "dead_letter_topic",
+    "isolate",
+    "partition_of",
+    "reason_of",
+    "translate",
+]

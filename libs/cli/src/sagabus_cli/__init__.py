@@ -1,3 +1,14 @@
-"""The sagabus command."""
+"""The sagabus command. Packages that add commands use `Output` and the errors of this face."""
 
-__all__: list[str] = []
+from sagabus_cli.errors import CliError, FailedOutcome, NotReachable, Refused, UsageError
+from sagabus_cli.output import Output, current_output
+
+__all__ = [
+    "CliError",
+    "FailedOutcome",
+    "NotReachable",
+    "Output",
+    "Refused",
+    "UsageError",
+    "current_output",
+]

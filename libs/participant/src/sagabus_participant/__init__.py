@@ -1,3 +1,86 @@
 """Participant SDK of sagabus: business handlers with exactly-once effects."""
 
-__all__: list[str] = []
+from sagabus_participant.batches import CommandBatches
+from sagabus_participant.callbacks import Callbacks
+from sagabus_participant.errors import (
+    CallbackError,
+    OutputError,
+    ParticipantError,
+    RegistrationError,
+    Transient,
+)
+from sagabus_participant.outcomes import (
+    AlreadyTerminal,
+    Cancelled,
+    Compensated,
+    Confirmed,
+    Executed,
+    ExecutedLocally,
+    Halted,
+    Pending,
+    Rejected,
+    Resolved,
+    Succeeded,
+    Undone,
+    Unknown,
+)
+from sagabus_participant.registry import Participant, RegisteredStep, StepOptions
+from sagabus_participant.service import (
+    COMPONENT,
+    Extras,
+    ParticipantService,
+    ParticipantSettings,
+    Running,
+)
+from sagabus_participant.shell import Shell
+from sagabus_participant.step import (
+    Context,
+    ExternalContext,
+    ExternalStep,
+    LocalContext,
+    LocalStep,
+)
+from sagabus_participant.telemetry import Meters
+from sagabus_participant.work import WorkBench
+from sagabus_participant.workers import WorkerOptions, Workers
+
+__all__ = [
+    "COMPONENT",
+    "AlreadyTerminal",
+    "CallbackError",
+    "Callbacks",
+    "Cancelled",
+    "CommandBatches",
+    "Compensated",
+    "Confirmed",
+    "Context",
+    "Executed",
+    "ExecutedLocally",
+    "ExternalContext",
+    "ExternalStep",
+    "Extras",
+    "Halted",
+    "LocalContext",
+    "LocalStep",
+    "Meters",
+    "OutputError",
+    "Participant",
+    "ParticipantError",
+    "ParticipantService",
+    "ParticipantSettings",
+    "Pending",
+    "RegisteredStep",
+    "RegistrationError",
+    "Rejected",
+    "Resolved",
+    "Running",
+    "Shell",
+    "StepOptions",
+    "Succeeded",
+    "Transient",
+    "Undone",
+    "Unknown",
+    "WorkBench",
+    "WorkerOptions",
+    "Workers",
+]

@@ -1,3 +1,38 @@
 """Settings, structured logs, telemetry, health, lifecycle and failpoints of sagabus services."""
 
-__all__: list[str] = []
+from sagabus_runtime.backoff import BackOff, BackOffPolicy
+from sagabus_runtime.errors import InjectedFault, LoopFault, RuntimeProblem, SettingsError
+from sagabus_runtime.health import Health, HealthServer, Pulse
+from sagabus_runtime.lifecycle import ExitCode, Loop, Service, run_service, serve
+from sagabus_runtime.logs import bound, get_logger
+from sagabus_runtime.metrics import new_registry
+from sagabus_runtime.settings import KafkaSettings, PostgresSettings, ServiceSettings, load
+from sagabus_runtime.telemetry import TraceParent, Tracing, format_traceparent, parse_traceparent
+
+__all__ = [
+    "BackOff",
+    "BackOffPolicy",
+    "ExitCode",
+    "Health",
+    "HealthServer",
+    "InjectedFault",
+    "KafkaSettings",
+    "Loop",
+    "LoopFault",
+    "PostgresSettings",
+    "Pulse",
+    "RuntimeProblem",
+    "Service",
+    "ServiceSettings",
+    "SettingsError",
+    "TraceParent",
+    "Tracing",
+    "bound",
+    "format_traceparent",
+    "get_logger",
+    "load",
+    "new_registry",
+    "parse_traceparent",
+    "run_service",
+    "serve",
+]

@@ -1,3 +1,52 @@
 """Postgres toolkit of sagabus: migrations, named queries, unit of work, inbox, outbox."""
 
-__all__: list[str] = []
+from sagabus_store import inbox, outbox, roles
+from sagabus_store.database import (
+    QUEUE_PLANNER,
+    Connection,
+    Database,
+    DatabaseOptions,
+    Isolation,
+    now_ms,
+)
+from sagabus_store.errors import (
+    CommitUnknown,
+    MigrationError,
+    PartitionMissing,
+    QueryFileError,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+    translated,
+)
+from sagabus_store.inbox import Claim, InboxWindow
+from sagabus_store.migrations import SHARED, Component, describe_schema, migrate, require_current
+from sagabus_store.queries import Queries
+
+__all__ = [
+    "QUEUE_PLANNER",
+    "SHARED",
+    "Claim",
+    "CommitUnknown",
+    "Component",
+    "Connection",
+    "Database",
+    "DatabaseOptions",
+    "InboxWindow",
+    "Isolation",
+    "MigrationError",
+    "PartitionMissing",
+    "Queries",
+    "QueryFileError",
+    "StoreError",
+    "StoreRejected",
+    "StoreUnavailable",
+    "describe_schema",
+    "inbox",
+    "migrate",
+    "now_ms",
+    "outbox",
+    "require_current",
+    "roles",
+    "translated",
+]

@@ -1,3 +1,7 @@
 """Outbox relay of sagabus: from every outbox table to Kafka."""
 
-__all__: list[str] = []
+from sagabus_relay.app import COMPONENTS, build
+from sagabus_relay.config import OutboxSource, RelaySettings
+from sagabus_relay.table import OutboxTable, ParkedKey
+
+__all__ = ["COMPONENTS", "OutboxSource", "OutboxTable", "ParkedKey", "RelaySettings", "build"]

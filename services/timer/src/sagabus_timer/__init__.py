@@ -1,3 +1,6 @@
-"""Timer service of sagabus: durable wake-ups."""
+"""Timer of sagabus: durable wake-ups with generations."""
 
-__all__: list[str] = []
+from sagabus_timer.app import COMPONENTS, build
+from sagabus_timer.config import TimerSettings
+
+__all__ = ["COMPONENTS", "TimerSettings", "build"]

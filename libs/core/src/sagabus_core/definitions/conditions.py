@@ -22,9 +22,16 @@ class Conditions(Protocol):
         result that is not a boolean. Called when a definition is parsed.
         """
 
-    def evaluate(self, expression: str, variables: Mapping[str, JsonValue]) -> bool:
+    def evaluate(
+        self,
+        expression: str,
+        variables: Mapping[str, JsonValue],
+        types: Mapping[str, VariableType],
+    ) -> bool:
         """Return the value of a checked expression, or raise `ConditionError`.
 
+        `types` are the declared variables: JSON writes the number 2.0 as 2, and only its
+        declaration tells that it is no integer.
         Must depend on its arguments alone: the same call gives the same answer for ever.
         """
 
@@ -37,7 +44,12 @@ class NoConditions:
         del expression, variables
         return ("no expression language is configured",)
 
-    def evaluate(self, expression: str, variables: Mapping[str, JsonValue]) -> bool:
+    def evaluate(
+        self,
+        expression: str,
+        variables: Mapping[str, JsonValue],
+        types: Mapping[str, VariableType],
+    ) -> bool:
         """Raise: nothing that this class accepted can reach this point."""
-        del variables
+        del variables, types
         raise ConditionError("condition_error", f"no expression language for {expression!r}")

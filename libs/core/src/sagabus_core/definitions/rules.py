@@ -163,7 +163,7 @@ class VariableRules:
         if self._conditions.check(when, {}):
             return None
         try:
-            if self._conditions.evaluate(when, {}):
+            if self._conditions.evaluate(when, {}, {}):
                 return branch.name
         except ConditionError as cause:
             self._problems.add(f"{pointer}/when", "invalid_condition", cause.detail)

@@ -37,7 +37,8 @@ def _evaluate(draft: Draft, choice: ChoiceNode) -> None:
         taken = next(
             branch.name
             for branch in choice.branches
-            if branch.when is None or evaluate(branch.when, draft.variables)
+            if branch.when is None
+            or evaluate(branch.when, draft.variables, draft.definition.variables)
         )
     except ConditionError:
         draft.set_reason(branch_key(choice.path), ManualReason.CONDITION_ERROR)

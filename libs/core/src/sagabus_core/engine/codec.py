@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, Final
 
 from sagabus_core.canonical import JsonValue
@@ -41,9 +40,9 @@ _KEYS: Final = {
 }
 _PLAIN: Final = {
     kind: tuple(
-        (f.name, _KEYS[f.name], f.default)
-        for f in fields(kind)
-        if f.name not in {"state", "attempts", "answers"}
+        (name, _KEYS[name], kind._field_defaults[name])
+        for name in kind._fields
+        if name not in {"state", "attempts", "answers"}
     )
     for kind in (Activation, Member)
 }

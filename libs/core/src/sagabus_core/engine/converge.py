@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sagabus_core.engine.advance import payload_for, ready_steps
 from sagabus_core.engine.deadlines import live_tracks
 from sagabus_core.engine.draft import PLAN_KEY, Draft
 from sagabus_core.engine.effects import FactKind
 from sagabus_core.engine.plan import freeze, is_proved
-from sagabus_core.engine.snapshot import Activation, Member, Track, evolve
+from sagabus_core.engine.snapshot import Activation, Track, evolve
 from sagabus_core.engine.steering import (
     ask_of,
     command_for,
@@ -31,16 +29,15 @@ def converge(draft: Draft) -> None:
 
     PAUSED and MANUAL go nowhere and issue nothing: only their status is brought up to date.
     """
-    if draft.status.is_terminal:
-        return
-    starting: list[str] = []
-    if draft.active and draft.direction is Direction.FORWARD:
-        starting = _go_forward(draft)
-    if draft.active and draft.direction is Direction.COMPENSATING:
-        _go_back(draft)
     if draft.active:
-        _issue(draft, starting)
-    if not draft.status.is_terminal:
+        starting = _go_forward(draft) if draft.direction is Direction.FORWARD else []
+        if draft.direction is Direction.COMPENSATING and not draft.reasons:
+            _go_back(draft)
+        if draft.active:
+            _issue(draft, starting)
+        if starting and not draft.reasons:
+            return  # a first EXECUTE is issued only while RUNNING, and that is what it stays
+    if not draft.terminal:
         draft.set_status(status_of(draft))
 
 
@@ -52,7 +49,7 @@ def status_of(draft: Draft) -> SagaStatus:
         path = running_member(draft)
         asks = path is not None and draft.members[path].state is MemberState.RESOLVING
         return SagaStatus.WAITING_RESOLUTION if asks else SagaStatus.COMPENSATING
-    states = {a.state for a in draft.activations.values() if a.is_open}
+    states = [activation.state for activation in draft.live.values()]
     if ForwardState.RESOLVING in states:
         return SagaStatus.WAITING_RESOLUTION
     if ForwardState.CANCELLING in states or (states and draft.abort is not None):
@@ -71,14 +68,15 @@ def running_member(draft: Draft) -> str | None:
 def _go_forward(draft: Draft) -> list[str]:
     """Freeze an abort that waits for nothing, or return the steps whose first EXECUTE is due."""
     if draft.abort is not None:
-        if not any(activation.is_open for activation in draft.activations.values()):
+        if not draft.live:
             freeze(draft)
         return []
     if status_of(draft) is not SagaStatus.RUNNING:
         return []
     steps, finished = ready_steps(draft)
-    if finished:
+    if steps or finished:
         draft.set_status(SagaStatus.RUNNING)
+    if finished:
         draft.set_status(SagaStatus.COMPLETED)
     return [node.path for node in steps]
 
@@ -127,7 +125,7 @@ def _turn_executes(draft: Draft) -> None:
     """Under an abort no EXECUTE is issued again: CANCEL where possible, else RESOLVE."""
     if draft.abort is None:
         return
-    for path, activation in tuple(draft.activations.items()):
+    for path, activation in tuple(draft.live.items()):
         if activation.state is not ForwardState.EXECUTING or not _is_idle(activation):
             continue
         if draft.step(path).cancellable:
@@ -139,7 +137,8 @@ def _turn_executes(draft: Draft) -> None:
 def _issue_one(draft: Draft, path: str, track: Track, payload: Payload | None) -> None:
     ask = ask_of(track)
     attempt = track.attempts.get(ask.channel, 0) + 1
-    command = command_for(draft, path, ask.channel, attempt)
+    operation_id = track.recovery_operation_id
+    command = command_for(draft, path, ask.channel, attempt, operation_id, payload)
     changes: dict[str, object] = {
         "attempts": {**track.attempts, ask.channel: attempt},
         "deadline_at_ms": command.expires_at_ms,
@@ -147,15 +146,6 @@ def _issue_one(draft: Draft, path: str, track: Track, payload: Payload | None) -
     }
     if ask.channel is Channel.EXECUTE:
         changes["execute_expires_at_ms"] = command.expires_at_ms
-    match track:
-        case Activation():
-            draft.put(path, evolve(track, **changes))
-        case Member():
-            draft.put(path, evolve(track, **changes))
-    if payload is not None or track.recovery_operation_id is not None:
-        command = replace(
-            command, payload=payload, recovery_operation_id=track.recovery_operation_id
-        )
+    draft.put(path, evolve(track, **changes))
     draft.effects.append(command)
-    detail = {"phase": command.phase, "target": command.target, "attempt": attempt}
-    draft.fact(FactKind.COMMAND, path, None, track.state, detail)
+    draft.fact(FactKind.COMMAND, path, None, track.state, {**ask.about, "attempt": attempt})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from sagabus_core.engine.abort import set_abort
@@ -36,7 +36,7 @@ _RUNNING_UNDO: Final = frozenset({MemberState.COMPENSATING, MemberState.RESOLVIN
 
 class _Timed(Protocol):
     @property
-    def activations(self) -> Mapping[str, Activation]: ...
+    def live(self) -> Mapping[str, Activation]: ...
     @property
     def members(self) -> Mapping[str, Member]: ...
     @property
@@ -45,14 +45,13 @@ class _Timed(Protocol):
     def deadline_passed(self) -> bool: ...
 
 
-def live_tracks(view: _Timed) -> Iterator[tuple[str, Track]]:
-    """Yield what may hold deadlines: open activations, and running members of the plan."""
-    for path, activation in view.activations.items():
-        if activation.is_open:
-            yield path, activation
-    for path in view.plan.members if view.plan else ():
-        if view.members[path].state in _RUNNING_UNDO:
-            yield path, view.members[path]
+def live_tracks(view: _Timed) -> list[tuple[str, Track]]:
+    """Return what may hold deadlines: open activations, and running members of the plan."""
+    live: list[tuple[str, Track]] = [*view.live.items()]
+    if view.plan is not None:
+        undoing = ((path, view.members[path]) for path in view.plan.members)
+        live.extend(pair for pair in undoing if pair[1].state in _RUNNING_UNDO)
+    return live
 
 
 def earliest_deadline(view: _Timed, deadline_at_ms: int | None) -> int | None:
@@ -61,7 +60,7 @@ def earliest_deadline(view: _Timed, deadline_at_ms: int | None) -> int | None:
     times: list[int | None] = [] if passed else [deadline_at_ms]
     for _, track in live_tracks(view):
         times += (track.deadline_at_ms, track.retry_at_ms, track.budget_at_ms)
-    return min((at_ms for at_ms in times if at_ms is not None), default=None)
+    return min([at_ms for at_ms in times if at_ms is not None], default=None)
 
 
 def fire_due(draft: Draft) -> None:
@@ -69,7 +68,7 @@ def fire_due(draft: Draft) -> None:
     deadline = draft.base.deadline_at_ms
     if deadline is not None and deadline <= draft.now_at_ms and not draft.deadline_passed:
         _pass_instance_deadline(draft)
-    for path, track in tuple(live_tracks(draft)):
+    for path, track in live_tracks(draft):
         if not draft.active:
             return
         given = _due(track, draft.now_at_ms)
@@ -108,7 +107,7 @@ def _pass_instance_deadline(draft: Draft) -> None:
         draft.deadline_told = True
         return
     set_abort(draft, "instance_deadline", draft.base.saga_id)
-    for path, activation in tuple(draft.activations.items()):
+    for path, activation in tuple(draft.live.items()):
         waits = activation.halted or activation_key(path) in draft.reasons
         if activation.state is ForwardState.EXECUTING and not waits:
             time_out(draft, path, activation)
@@ -116,7 +115,7 @@ def _pass_instance_deadline(draft: Draft) -> None:
 
 def arm(draft: Draft) -> None:
     """Arm the one wake-up no later than the earliest live deadline; an earlier one is left."""
-    if draft.status.is_terminal:
+    if draft.terminal:
         _disarm(draft)
         return
     if not draft.active:

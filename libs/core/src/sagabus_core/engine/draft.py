@@ -12,7 +12,7 @@ from sagabus_core.definitions.model import Definition, StepDefinition, StepKind
 from sagabus_core.engine.effects import Effect, FactKind, JournalFact, Metric, MetricName
 from sagabus_core.engine.events import Trigger
 from sagabus_core.engine.reasons import CONFLICTS
-from sagabus_core.engine.snapshot import Activation, Member, Snapshot, Track, evolve
+from sagabus_core.engine.snapshot import OPEN_STATES, Activation, Snapshot, Track, evolve
 from sagabus_core.engine.table import STATUS
 from sagabus_core.engine.vocabulary import ForwardState, ManualReason
 from sagabus_core.errors import IllegalTransition
@@ -20,6 +20,8 @@ from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Control, SagaStatus
 
 __all__ = ["PLAN_KEY", "Draft", "activation_key", "branch_key", "member_key", "reason_key"]
+
+_TERMINAL = frozenset(status for status, following in STATUS.items() if not following)
 
 PLAN_KEY = "plan"
 """Key of a reason that concerns the plan as a whole."""
@@ -63,6 +65,7 @@ class Draft:
         "early_wakeup",
         "effects",
         "generation",
+        "live",
         "members",
         "next_success",
         "now_at_ms",
@@ -88,6 +91,7 @@ class Draft:
         self.deadline_passed = base.deadline_passed
         self.variables: Mapping[str, JsonValue] = base.variables
         self.activations = dict(base.activations)
+        self.live = dict(base.live)
         self.members = dict(base.members)
         self.branches: Mapping[str, str] = base.branches
         self.reasons: Mapping[str, ManualReason] = base.reasons
@@ -109,7 +113,12 @@ class Draft:
     @property
     def active(self) -> bool:
         """Whether the engine may act: ACTIVE, not terminal, and no person is asked for."""
-        return self.control is Control.ACTIVE and not self.reasons and not self.status.is_terminal
+        return self.control is Control.ACTIVE and not self.reasons and self.status not in _TERMINAL
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can change any more."""
+        return self.status in _TERMINAL
 
     @property
     def pivot_succeeded(self) -> bool:
@@ -147,11 +156,14 @@ class Draft:
 
     def put(self, path: str, track: Track) -> None:
         """Keep a changed track."""
-        match track:
-            case Activation():
-                self.activations[path] = track
-            case Member():
-                self.members[path] = track
+        if isinstance(track, Activation):
+            self.activations[path] = track
+            if track.state in OPEN_STATES:
+                self.live[path] = track
+            else:
+                self.live.pop(path, None)
+        else:
+            self.members[path] = track
 
     def change(self, path: str, track: Track, **changes: object) -> None:
         """Keep `track` with some fields changed; a change of state is journalled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sagabus_core import ids
 from sagabus_core.canonical import JsonValue
@@ -26,8 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class IssueCommand:
+class IssueCommand(NamedTuple):
     """Send one attempt to the step's participant.
 
     Ids are derived when they are asked for, so that deciding costs no hashing. The wire needs
@@ -95,8 +94,7 @@ class FactKind(StrEnum):
     WAKEUP = "wakeup"
 
 
-@dataclass(frozen=True, slots=True)
-class JournalFact:
+class JournalFact(NamedTuple):
     """Immutable evidence of one change: what, from, to, by which trigger, when.
 
     Facts of one decision share its revision and are numbered by `ordinal` from 0.

@@ -49,7 +49,7 @@ def walk(node: Node, view: View, found: list[StepNode | ChoiceNode]) -> bool:
                 found.append(node)
             return activation is not None and activation.state is ForwardState.SUCCEEDED
         case SequenceNode():
-            return all(walk(child, view, found) for child in node.children)
+            return _walk_sequence(node, view, found)
         case ParallelNode():
             # Every branch is walked: `all` over a generator would stop at the first unfinished one.
             return all([walk(branch.body, view, found) for branch in node.branches])  # noqa: C419
@@ -59,6 +59,17 @@ def walk(node: Node, view: View, found: list[StepNode | ChoiceNode]) -> bool:
                 found.append(node)
                 return False
             return walk(chosen_branch(node, branch), view, found)
+
+
+def _walk_sequence(node: SequenceNode, view: View, found: list[StepNode | ChoiceNode]) -> bool:
+    activations = view.activations
+    for child in node.children:
+        done = isinstance(child, StepNode) and child.path in activations
+        if done and activations[child.path].state is ForwardState.SUCCEEDED:  # type: ignore[union-attr]  # a step
+            continue
+        if not walk(child, view, found):
+            return False
+    return True
 
 
 def frontier(definition: Definition, view: View) -> tuple[StepNode | ChoiceNode, ...]:

@@ -1,10 +1,15 @@
-"""Everything that a decision and the plan proof need to know about one saga."""
+"""Everything that a decision and the plan proof need to know about one saga.
+
+The records that every transition makes anew are named tuples: as immutable as frozen dataclasses,
+at a third of their cost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Final, TypeAlias, TypeVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.engine.effects import Effect, IssueCommand
@@ -34,6 +39,9 @@ OPEN_STATES: Final = frozenset(
 """States of an activation that was issued and has no definitive outcome."""
 
 
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Abort:
     """The first cause of turning back: a stable reason code and the path or id behind it."""
@@ -42,8 +50,7 @@ class Abort:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Activation:
+class Activation(NamedTuple):
     """One issued activation.
 
     `attempts`: attempts issued per channel, never restarted. `answers`: per attempt (`E1`, `RE2`)
@@ -56,8 +63,8 @@ class Activation:
     """
 
     state: ForwardState
-    attempts: Mapping[Channel, int] = field(default_factory=dict)
-    answers: Mapping[str, str] = field(default_factory=dict)
+    attempts: Mapping[Channel, int] = _NONE
+    answers: Mapping[str, str] = _NONE
     halted: bool = False
     attested: bool = False
     used: int = 0
@@ -76,13 +83,12 @@ class Activation:
         return self.state in OPEN_STATES
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """The undo of one activation; fields as in `Activation`. It outlives a new freeze."""
 
     state: MemberState
-    attempts: Mapping[Channel, int] = field(default_factory=dict)
-    answers: Mapping[str, str] = field(default_factory=dict)
+    attempts: Mapping[Channel, int] = _NONE
+    answers: Mapping[str, str] = _NONE
     halted: bool = False
     attested: bool = False
     used: int = 0
@@ -109,8 +115,7 @@ class Plan:
     members: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """One saga at one revision. Mappings are never changed in place.
 
     `activations`, `members`: by path, in the order of their first command. `branches`: the
@@ -143,6 +148,11 @@ class Snapshot:
     armed_at_ms: int | None
     generation: int
 
+    @property
+    def live(self) -> Mapping[str, Activation]:
+        """The open activations, by path."""
+        return {path: a for path, a in self.activations.items() if a.state in OPEN_STATES}
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -167,16 +177,8 @@ class Decision:
 
 
 _Record = TypeVar("_Record", bound=Activation | Member)
-_FIELDS: dict[type, tuple[str, ...]] = {
-    kind: tuple(f.name for f in fields(kind)) for kind in (Activation, Member)
-}
-_set = object.__setattr__
 
 
 def evolve(record: _Record, **changes: object) -> _Record:
-    """Return a copy with some fields changed; `dataclasses.replace` at a third of its cost."""
-    kind = type(record)
-    copy = object.__new__(kind)
-    for name in _FIELDS[kind]:
-        _set(copy, name, changes[name] if name in changes else getattr(record, name))
-    return copy
+    """Return a copy with some fields changed."""
+    return record._replace(**changes)  # type: ignore[arg-type, return-value]  # either kind

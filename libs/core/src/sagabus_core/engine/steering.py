@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions.model import Backoff, StepDefinition, Timing
 from sagabus_core.engine.draft import Draft, reason_key
 from sagabus_core.engine.effects import IssueCommand, MetricName
 from sagabus_core.engine.snapshot import Activation, Member, Track
 from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
 from sagabus_core.errors import IllegalTransition
+from sagabus_core.payload import Payload
 
 __all__ = [
     "Ask",
@@ -35,6 +38,16 @@ class Ask:
     used: str
     exhausted: ManualReason
     halted: ManualReason
+
+    @property
+    def about(self) -> Mapping[str, JsonValue]:
+        """The phase and its target, as the journal names them."""
+        return _ABOUT[self.channel]
+
+
+_ABOUT: Final[Mapping[Channel, Mapping[str, JsonValue]]] = {
+    channel: {"phase": channel.phase, "target": channel.target} for channel in Channel
+}
 
 
 _FORWARD: Final = {
@@ -108,8 +121,15 @@ def backoff_ms(backoff: Backoff, retry: int, command_id: str) -> int:
     return max(1, int(whole * (0.5 + share / 2**33)))
 
 
-def command_for(draft: Draft, path: str, channel: Channel, attempt: int) -> IssueCommand:
-    """Return a bare command of a channel, expiring after its phase's timeout."""
+def command_for(
+    draft: Draft,
+    path: str,
+    channel: Channel,
+    attempt: int,
+    operation_id: str | None = None,
+    payload: Payload | None = None,
+) -> IssueCommand:
+    """Return a command of a channel, expiring after its phase's timeout."""
     step = draft.step(path)
     base = draft.base
     return IssueCommand(
@@ -121,6 +141,8 @@ def command_for(draft: Draft, path: str, channel: Channel, attempt: int) -> Issu
         channel,
         attempt,
         draft.now_at_ms + timing_of(step, channel).timeout_ms,
+        operation_id,
+        payload,
     )
 
 

@@ -33,8 +33,14 @@ class TinyConditions:
             return ()
         return (f"there is no variable {name!r}",)
 
-    def evaluate(self, expression: str, variables: Mapping[str, JsonValue]) -> bool:
+    def evaluate(
+        self,
+        expression: str,
+        variables: Mapping[str, JsonValue],
+        types: Mapping[str, VariableType],
+    ) -> bool:
         """Return the value, or raise `ConditionError` for a value of the wrong type."""
+        del types
         form = _FORM.fullmatch(expression)
         if form is None:
             raise ConditionError("condition_error", f"cannot read {expression!r}")

@@ -1,0 +1,99 @@
+"""The command `sagabus`: global options, errors as one sentence, exit codes by kind."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from sagabus_cli import stack
+from sagabus_cli.commands import CommandGroup
+from sagabus_cli.errors import INTERNAL_ERROR, INTERRUPTED, UsageError, exit_code_of
+from sagabus_cli.output import Output, choose_output
+from sagabus_core.errors import SagabusError
+
+__all__ = ["build", "main", "run"]
+
+_GLOBAL = ("--json", "--debug")
+
+
+def build() -> typer.Typer:
+    """Return the whole command, without importing what its commands need."""
+    app = typer.Typer(
+        name="sagabus",
+        cls=CommandGroup,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_globals)
+    for command in (stack.up, stack.down, stack.doctor):
+        app.command()(command)
+    return app
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - slow, and seldom asked for
+
+        typer.echo(version("sagabus-cli"))
+        raise typer.Exit
+
+
+def _globals(
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document; accepted at any place.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Durable sagas over Kafka and Postgres.
+
+    Exit codes: 0 well, 1 bad outcome, 2 usage, 3 not reachable, 4 refused, 5 internal error.
+    """
+    choose_output(Output(as_json=as_json, debug=debug))
+
+
+def _hoist(arguments: Sequence[str]) -> list[str]:
+    """Move the global flags to the front, so that they may stand behind a sub-command."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    flags = [flag for flag in _GLOBAL if flag in arguments[:end]]
+    rest = [argument for argument in arguments[:end] if argument not in _GLOBAL]
+    return [*flags, *rest, *arguments[end:]]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; never raises, never shows a traceback."""
+    ordered = _hoist(arguments)
+    output = Output(as_json="--json" in ordered, debug="--debug" in ordered)
+    try:
+        outcome = build()(args=ordered, prog_name="sagabus", standalone_mode=False)
+    except SagabusError as error:
+        return _fail(output, error, exit_code_of(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except TyperException as error:
+        return _fail(output, UsageError("usage", error.format_message()), UsageError.exit_code)
+    except Exception as error:  # noqa: BLE001 - the last line of defence before the shell
+        wrapped = SagabusError("internal_error", f"{type(error).__name__}: {error}")
+        return _fail(output, wrapped, INTERNAL_ERROR)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _fail(output: Output, error: SagabusError, code: int) -> int:
+    if output.debug:
+        traceback.print_exc()
+    output.failure(error)
+    return code
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))

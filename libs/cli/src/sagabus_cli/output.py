@@ -1,0 +1,70 @@
+"""What a command says: one JSON document for programs, or text and tables for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import typer
+
+from sagabus_core.errors import SagabusError
+
+__all__ = ["Output", "choose_output", "current_output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How this run of the command speaks; chosen by the global options."""
+
+    as_json: bool = False
+    debug: bool = False
+
+    def tell(self, document: Mapping[str, object], text: str) -> None:
+        """Say the result: `document` to programs, `text` to people. Once per run."""
+        typer.echo(json.dumps(document, indent=2) if self.as_json else text)
+
+    def table(
+        self, document: Mapping[str, object], columns: Sequence[str], rows: Sequence[Sequence[str]]
+    ) -> None:
+        """Say the result as a table to people, as `document` to programs. Once per run."""
+        if self.as_json:
+            typer.echo(json.dumps(document, indent=2))
+            return
+        from rich import box  # noqa: PLC0415 - slow, and only people want it
+        from rich.console import Console  # noqa: PLC0415
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = Table(*columns, box=box.SIMPLE_HEAD)
+        for row in rows:
+            table.add_row(*(Text(cell, overflow="fold") for cell in row))
+        Console(file=sys.stdout).print(table)
+
+    def failure(self, error: SagabusError) -> None:
+        """Say an error: as JSON in place of the result, or one line on standard error."""
+        if self.as_json:
+            problem = {"code": error.code, "detail": error.detail, "retryable": error.retryable}
+            typer.echo(json.dumps({"error": problem}, indent=2))
+        else:
+            typer.echo(f"error: {error.detail} [{error.code}]", err=True)
+
+    def note(self, text: str) -> None:
+        """Tell people what is going on, on standard error; programs hear nothing."""
+        if not self.as_json:
+            typer.echo(text, err=True)
+
+
+def current_output() -> Output:
+    """Return the output that the global options of this run chose."""
+    return _CURRENT.get()
+
+
+def choose_output(output: Output) -> None:
+    """Let the commands of this run speak through `output`."""
+    _CURRENT.set(output)
+
+
+_CURRENT: ContextVar[Output] = ContextVar("sagabus_output", default=Output())  # noqa: B039 - frozen

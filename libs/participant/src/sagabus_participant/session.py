@@ -1,0 +1,211 @@
+"""The journal of some activations under lock, in one transaction: read once, written once.
+
+Whatever the size of a batch, it costs the same number of statements. Lock order: activations by
+id, then the inbox, then the outbox keys; a worker's own row comes between the last two.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from sagabus_core import ids
+from sagabus_core.vocabulary import Phase
+from sagabus_messages import OutboxRow, Result, Stamp, Topics, encode, source_of
+from sagabus_participant.journal import Activation, EffectState, Reply
+from sagabus_participant.orders import Order, pack_record
+from sagabus_participant.rows import (
+    Remembered,
+    SavedEffect,
+    answer_columns,
+    effect_columns,
+    read_answer,
+    read_effect,
+)
+from sagabus_store import Connection, Queries, now_ms, outbox
+
+__all__ = ["JOURNAL", "WORK", "Session"]
+
+JOURNAL: Final = Queries("sagabus_participant", "sql/journal.sql")
+WORK: Final = Queries("sagabus_participant", "sql/work.sql")
+MAX_DETAIL: Final = 500
+
+
+class Session:
+    """What is known about the activations of some orders; `flush` makes the changes durable."""
+
+    def __init__(self, conn: Connection, topics: Topics, participant: str) -> None:
+        self.conn = conn
+        self._result_topic = topics.result(participant)
+        self._source = source_of(participant)
+        self._opened_ms = 0
+        self._opened_at = time.monotonic()
+        self._activations: dict[str, Activation] = {}
+        self._loaded: dict[str, Activation] = {}
+        self._places: dict[str, Order] = {}
+        self._past: dict[str, Remembered] = {}
+        self._new_answers: dict[str, Remembered] = {}
+        self._intents: dict[str, bytes] = {}
+        self._queued: set[str] = set()
+        self._enqueued: list[tuple[Order, int]] = []
+        self._results: list[OutboxRow] = []
+
+    @property
+    def now_ms(self) -> int:
+        """The database clock, read after locking."""
+        return self._opened_ms + int((time.monotonic() - self._opened_at) * 1000)
+
+    async def lock(self, orders: Sequence[Order]) -> None:
+        """Lock the activations of these orders and load what is remembered about them."""
+        self._places = {order.execute_id: order for order in orders}
+        places = list(self._places.values())
+        rows = await self.conn.fetch(
+            JOURNAL["lock_activations"],
+            [order.execute_id for order in places],
+            [order.command.saga_id for order in places],
+            [order.command.step for order in places],
+        )
+        self._opened_ms = await now_ms(self.conn)
+        self._opened_at = time.monotonic()
+        self._loaded = {str(row["effect_id"]): Activation(read_effect(row)) for row in rows}
+        await self._load_undo_effects(orders)
+        await self._load_answers([order.ask.command_id for order in orders])
+        self._activations = dict(self._loaded)
+
+    async def _load_undo_effects(self, orders: Sequence[Order]) -> None:
+        undoing = {
+            o.compensate_id: o.execute_id for o in orders if o.ask.about is not Phase.EXECUTE
+        }
+        if not undoing:
+            return
+        for row in await self.conn.fetch(JOURNAL["load_effects"], list(undoing)):
+            execute_id = undoing[str(row["effect_id"])]
+            loaded = self._loaded[execute_id]
+            self._loaded[execute_id] = loaded.replacing(Phase.COMPENSATE, read_effect(row))
+
+    async def _load_answers(self, command_ids: list[str]) -> None:
+        for row in await self.conn.fetch(JOURNAL["load_answers"], command_ids):
+            self._past[str(row["command_id"])] = read_answer(row)
+        for row in await self.conn.fetch(WORK["load_queued"], command_ids):
+            self._queued.add(str(row["command_id"]))
+
+    def activation(self, order: Order) -> Activation:
+        """Return the activation as this session has it now."""
+        return self._activations[order.execute_id]
+
+    def past(self, order: Order) -> Reply | None:
+        """Return the remembered answer to this very command."""
+        found = self._past.get(order.ask.command_id)
+        return found.reply if found else None
+
+    def is_queued(self, order: Order) -> bool:
+        """Whether a worker has this command already."""
+        return order.ask.command_id in self._queued
+
+    def put(self, order: Order, activation: Activation) -> None:
+        """Keep a new state of the order's activation."""
+        self._activations[order.execute_id] = activation
+        effect = activation.effect(order.ask.about)
+        mine = effect.intent_command_id == order.ask.command_id
+        if mine and effect.state is EffectState.INTENT:
+            self._intents[self._effect_id(order, order.ask.about)] = pack_record(order.record)
+
+    def answer(self, order: Order, reply: Reply) -> None:
+        """Answer the order; the same answer again is the same event again."""
+        command_id = order.ask.command_id
+        past = self._past.get(command_id)
+        given = Remembered(reply, past.ordinal + 1 if past else 1, self.now_ms)
+        if past is not None and past.reply == reply:
+            given = past
+        elif not reply.final:
+            self._past[command_id] = self._new_answers[command_id] = given
+        self._results.append(self._encoded(order, given))
+
+    def enqueue(self, order: Order, due_at_ms: int) -> None:
+        """Hand the order over to the workers."""
+        if order.ask.command_id not in self._queued:
+            self._queued.add(order.ask.command_id)
+            self._enqueued.append((order, due_at_ms))
+
+    @property
+    def has_enqueued(self) -> bool:
+        """Whether a worker should look at once."""
+        return bool(self._enqueued)
+
+    async def flush(self) -> None:
+        """Write everything that changed; the caller commits."""
+        effects = [saved for order in self._places.values() for saved in self._changed(order)]
+        if effects:
+            await self.conn.execute(JOURNAL["save_effects"], *effect_columns(effects))
+        if self._new_answers:
+            await self.conn.execute(JOURNAL["save_answers"], *answer_columns(self._new_answers))
+        if self._enqueued:
+            await self.conn.execute(WORK["enqueue"], *_work_columns(self._enqueued))
+        if self._results:
+            await outbox.append_locked(self.conn, self._results)
+
+    def _changed(self, order: Order) -> list[SavedEffect]:
+        before, after = self._loaded[order.execute_id], self._activations[order.execute_id]
+        if before is after:
+            return []
+        return [
+            SavedEffect(
+                self._effect_id(order, about),
+                order.execute_id,
+                order.command.saga_id,
+                order.command.step,
+                after.effect(about),
+                self._intents.get(self._effect_id(order, about)),
+            )
+            for about in (Phase.EXECUTE, Phase.COMPENSATE)
+            if before.effect(about) != after.effect(about)
+        ]
+
+    @staticmethod
+    def _effect_id(order: Order, about: Phase) -> str:
+        return order.compensate_id if about is Phase.COMPENSATE else order.execute_id
+
+    def _encoded(self, order: Order, given: Remembered) -> OutboxRow:
+        command, reply, meta = order.command, given.reply, order.meta
+        identity = {name: getattr(command, name) for name in _IDENTITY}
+        result = Result(
+            **identity,
+            event_id=ids.result_event_id(command.command_id, given.ordinal),
+            status=reply.status,
+            terminal_status=reply.terminal_status,
+            reason_code=reply.reason.code if reply.reason else None,
+            reason_detail=reply.reason.detail[:MAX_DETAIL] or None if reply.reason else None,
+            output=reply.output,
+            occurred_at_ms=given.answered_at_ms,
+        )
+        stamp = Stamp(self._source, given.answered_at_ms, meta.traceparent, meta.tracestate)
+        return encode(result, self._result_topic, stamp)
+
+
+_IDENTITY: Final = (
+    "saga_id",
+    "tenant",
+    "workflow",
+    "business_key",
+    "definition_version",
+    "definition_digest",
+    "step",
+    "activation",
+    "phase",
+    "target",
+    "attempt",
+    "effect_id",
+    "command_id",
+)
+
+
+def _work_columns(enqueued: Sequence[tuple[Order, int]]) -> list[list[object]]:
+    return [
+        [order.ask.command_id for order, _ in enqueued],
+        [order.execute_id for order, _ in enqueued],
+        [int(order.overtakes) for order, _ in enqueued],
+        [pack_record(order.record) for order, _ in enqueued],
+        [due_at_ms for _, due_at_ms in enqueued],
+        [order.ask.expires_at_ms for order, _ in enqueued],
+    ]

@@ -1,0 +1,68 @@
+-- name: load_queued
+-- Which of these commands already wait for a worker.
+select command_id from participant_work where command_id = any($1::uuid[])
+
+-- name: enqueue
+-- Hand commands over to the workers.
+insert into participant_work (command_id, activation_id, lane, record, due_at, expires_at)
+select given.command_id, given.activation_id, given.lane, given.record,
+    to_timestamp(given.due_at_ms / 1000.0), to_timestamp(given.expires_at_ms / 1000.0)
+from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::bigint[], $6::bigint[])
+    with ordinality
+    as given (command_id, activation_id, lane, record, due_at_ms, expires_at_ms, position)
+order by given.position
+on conflict (command_id) do nothing
+
+-- name: claim
+-- Lease due commands, first come first served within the lane of an activation.
+with due as (
+    select w.id
+    from participant_work as w
+    where w.due_at <= clock_timestamp()
+        and w.leased_until < clock_timestamp()
+        and not exists (
+            select from participant_work as earlier
+            where earlier.activation_id = w.activation_id
+                and earlier.lane = w.lane
+                and earlier.id < w.id
+        )
+    order by w.due_at
+    limit $1
+    for update skip locked
+)
+update participant_work as w
+set lease = $2::uuid,
+    leased_until = clock_timestamp() + make_interval(secs => $3::bigint / 1000.0),
+    tries = w.tries + 1
+from due
+where w.id = due.id
+returning w.id, w.record, w.tries
+
+-- name: renew
+-- Keep the leases of what is in hand; what another worker took over is left alone.
+update participant_work
+set leased_until = clock_timestamp() + make_interval(secs => $3::bigint / 1000.0)
+where id = any($1::bigint[]) and lease = $2::uuid
+
+-- name: hold
+-- Lock a leased command; no row where the lease was lost or the command is done.
+select id from participant_work where id = $1 and lease = $2::uuid for update
+
+-- name: finish
+-- The command is answered, or will never be.
+delete from participant_work where id = any($1::bigint[]) and lease = $2::uuid
+
+-- name: postpone
+-- Run again at this time; the lease is given back.
+update participant_work
+set due_at = to_timestamp($3::bigint / 1000.0), lease = null, leased_until = '-infinity'
+where id = $1 and lease = $2::uuid
+
+-- name: backlog
+-- How many commands wait, and since when the oldest is due (milliseconds; 0 where none is).
+select count(*) as waiting,
+    coalesce(
+        extract(epoch from clock_timestamp() - min(due_at) filter (where due_at <= clock_timestamp()))
+        * 1000, 0
+    )::bigint as behind_ms
+from participant_work

@@ -1,0 +1,88 @@
+"""Structured logs: a stable event name plus fields, one JSON line each (or a console for people).
+
+`saga_id` and `trace_id` are bound once, by `bound`, and appear on every line within, also across
+awaits: the context belongs to the task. Lines of libraries (aiokafka, asyncpg) take the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+from sagabus_runtime.names import FIELD_SERVICE
+
+__all__ = ["Level", "LogFormat", "bound", "configure", "get_logger"]
+
+Level = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "json", "console"]
+
+
+def configure(
+    service: str, level: Level = "info", fmt: LogFormat = "auto", stream: TextIO | None = None
+) -> None:
+    """Send every log line of the process to `stream` (standard output); called once at start."""
+    out = stream or sys.stdout
+    as_json = fmt == "json" or (fmt == "auto" and not out.isatty())
+    number = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    ending: list[Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        if as_json
+        else [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+    )
+    structlog.configure(
+        processors=[*shared, *ending],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+    _adopt_library_logs(out, number, [*shared, _name_of_library], ending)
+    structlog.contextvars.bind_contextvars(**{FIELD_SERVICE: service})
+
+
+def get_logger() -> FilteringBoundLogger:
+    """Return a logger that follows the configuration, also one made after this call."""
+    logger: FilteringBoundLogger = structlog.get_logger()
+    return logger
+
+
+@contextmanager
+def bound(**fields: object) -> Iterator[None]:
+    """Add `fields` to every log line of this task within the block."""
+    with structlog.contextvars.bound_contextvars(**fields):
+        yield
+
+
+def _adopt_library_logs(
+    out: TextIO, number: int, before: list[Processor], ending: list[Processor]
+) -> None:
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=before,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    # Libraries speak up when something is wrong; their chatter is not ours to index.
+    root.setLevel(max(number, logging.WARNING))
+
+
+def _name_of_library(
+    logger: logging.Logger | None, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    record = event.get("_record")
+    event["library"] = getattr(record, "name", getattr(logger, "name", "unknown"))
+    event["text"], event["event"] = event["event"], "library.message"
+    return event

@@ -1,0 +1,93 @@
+"""Outages are retried, what a message causes is not, and a lost commit is neither."""
+
+import asyncpg
+import pytest
+
+from sagabus_runtime import InjectedFault
+from sagabus_store import (
+    CommitUnknown,
+    PartitionMissing,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+    translated,
+)
+from sagabus_store.errors import translate, translate_commit
+
+
+def postgres_error(sqlstate: str, constraint: str | None = None) -> Exception:
+    fields = {"S": "ERROR", "C": sqlstate, "M": "text"} | ({"n": constraint} if constraint else {})
+    error: Exception = asyncpg.PostgresError.new(fields)
+    return error
+
+
+@pytest.mark.parametrize(
+    "sqlstate",
+    [
+        "08006",
+        "25P03",
+        "40001",
+        "40P01",
+        "42P01",
+        "53300",
+        "55P03",
+        "57014",
+        "57P01",
+        "58030",
+        "28P01",
+        "3D000",
+        "XX000",
+        "F0000",
+    ],
+)
+def test_what_says_nothing_about_a_message_is_an_outage(sqlstate: str) -> None:
+    for error in (postgres_error(sqlstate), InjectedFault("c", "d", sqlstate)):
+        found = translate(error)
+        assert type(found) is StoreUnavailable
+        assert found.retryable
+
+
+@pytest.mark.parametrize("sqlstate", ["22021", "22003", "23505", "23502", "54000", "P0001"])
+def test_what_the_data_causes_is_rejected(sqlstate: str) -> None:
+    found = translate(postgres_error(sqlstate, "some_key"))
+    assert isinstance(found, StoreRejected)
+    assert (found.sqlstate, found.constraint, found.retryable) == (sqlstate, "some_key", False)
+
+
+def test_a_row_without_a_partition_is_no_poison() -> None:
+    assert isinstance(translate(postgres_error("23514")), PartitionMissing)
+    assert isinstance(translate(postgres_error("23514", "outbox_shard_check")), StoreRejected)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionResetError(),
+        TimeoutError(),
+        EOFError(),
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.ConnectionDoesNotExistError("connection was closed"),
+        postgres_error("57P01"),
+        postgres_error("40003"),
+    ],
+)
+def test_a_connection_lost_while_committing_leaves_the_outcome_unknown(error: Exception) -> None:
+    assert type(translate(error)) is StoreUnavailable
+    assert type(translate_commit(error)) is CommitUnknown
+
+
+def test_a_commit_that_postgres_refuses_did_not_happen() -> None:
+    assert type(translate_commit(postgres_error("40001"))) is StoreUnavailable
+    assert type(translate_commit(postgres_error("23503", "fk"))) is StoreRejected
+
+
+def test_other_errors_pass_and_the_cause_is_kept() -> None:
+    own = StoreError("c", "d")
+    for error in (KeyError("bug"), own):
+        with pytest.raises(type(error)) as caught, translated():
+            raise error
+        assert caught.value is error
+    cause = ConnectionResetError()
+    with pytest.raises(StoreUnavailable) as wrapped, translated():
+        raise cause
+    assert wrapped.value.__cause__ is cause

@@ -1,0 +1,158 @@
+"""Puts the orchestrator together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Final
+
+from sagabus_bus import BatchSubscriber, KafkaConnection, Subscription
+from sagabus_expressions import CelConditions
+from sagabus_messages import Topics
+from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.config import OrchestratorSettings
+from sagabus_orchestrator.events import OrchestratorEvents
+from sagabus_orchestrator.handler import Handler, Sweeper
+from sagabus_orchestrator.rows import instant
+from sagabus_runtime import Health, Loop, Pulse, new_registry
+from sagabus_store import (
+    SHARED,
+    Component,
+    Database,
+    DatabaseOptions,
+    InboxWindow,
+    Queries,
+    inbox,
+    migrate,
+    require_current,
+)
+
+__all__ = ["COMPONENTS", "OrchestratorService", "build"]
+
+COMPONENTS = (SHARED, Component("orchestrator", "sagabus_orchestrator", "sql/migrations"))
+"""What the orchestrator's database consists of, in the order in which it is migrated."""
+
+SQL = Queries("sagabus_orchestrator", "sql/sagas.sql")
+HOUR_MS: Final = 3_600_000
+
+
+class _UntilChange:
+    """The sign of life of the consumer, which also ends when the list of topics changes."""
+
+    def __init__(self, pulse: Pulse, watcher: CatalogWatcher, participants: frozenset[str]) -> None:
+        self._pulse = pulse
+        self._watcher = watcher
+        self._participants = participants
+
+    @property
+    def stopping(self) -> bool:
+        changed = self._watcher.current.participants != self._participants
+        return changed or self._pulse.stopping
+
+    def beat(self) -> None:
+        self._pulse.beat()
+
+    def excuse(self, trouble: str) -> None:
+        self._pulse.excuse(trouble)
+
+    async def pause(self, ms: float) -> bool:
+        return await self._pulse.pause(ms) or self.stopping
+
+
+class OrchestratorService:
+    """A replica of the orchestrator: consumes, decides, sweeps; any number may run."""
+
+    def __init__(self, settings: OrchestratorSettings) -> None:
+        registry = new_registry()
+        self.health = Health(registry)
+        self._settings = settings
+        self._topics = Topics(settings.topic_prefix)
+        self._window = InboxWindow(settings.inbox_days)
+        self._events = OrchestratorEvents(registry)
+        self._open = AsyncExitStack()
+        self._loops: list[Loop] = []
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """Consumer, sweep, definitions and maintenance; empty before `start`."""
+        return self._loops
+
+    async def start(self) -> None:
+        """Connect, migrate, load the definitions; safe to call again after a failure."""
+        await self.stop()
+        settings = self._settings
+        dsn = settings.postgres.get_secret_value()
+        if settings.migrate_on_start:
+            await migrate(dsn, COMPONENTS)
+        database = Database(
+            dsn,
+            DatabaseOptions(
+                application_name="sagabus-orchestrator", pool_size=settings.postgres_pool_size
+            ),
+        )
+        self._open.push_async_callback(database.close)
+        await database.open()
+        async with database.connection() as conn:
+            await require_current(conn, COMPONENTS)
+        await self._maintain(database)
+        watcher = CatalogWatcher(database, CelConditions())
+        await watcher.refresh()
+        self.health.add_check("postgres", database.problem)
+        self.health.add_check("definitions", watcher.problem)
+        self._loops = self._assemble(database, watcher)
+
+    async def stop(self) -> None:
+        """Close the database."""
+        await self._open.aclose()
+
+    def _assemble(self, database: Database, watcher: CatalogWatcher) -> list[Loop]:
+        settings = self._settings
+        handler = Handler(database, self._topics, watcher, self._window, self._events)
+        sweeper = Sweeper(
+            database,
+            handler,
+            interval_ms=settings.sweep_interval_ms,
+            grace_ms=settings.sweep_grace_ms,
+        )
+        connection = KafkaConnection.of(settings, "sagabus-orchestrator")
+
+        async def consume(pulse: Pulse) -> None:
+            while not pulse.stopping:
+                participants = watcher.current.participants
+                subscriber = BatchSubscriber(connection, self._subscription(participants), handler)
+                await subscriber.run(_UntilChange(pulse, watcher, participants))
+
+        async def maintain(pulse: Pulse) -> None:
+            while not pulse.stopping:
+                await self._maintain(database)
+                pulse.beat()
+                await pulse.pause(HOUR_MS)
+
+        return [
+            Loop("consumer", consume),
+            Loop("sweep", sweeper.run),
+            Loop("definitions", watcher.run),
+            Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
+        ]
+
+    def _subscription(self, participants: frozenset[str]) -> Subscription:
+        topics = self._topics
+        results = [topics.result(participant) for participant in sorted(participants)]
+        return Subscription(
+            group=self._settings.group,
+            topics=(topics.start, topics.wakeup, *results),
+            max_records=self._settings.batch,
+        )
+
+    async def _maintain(self, database: Database) -> None:
+        """Make the partitions that the next days need, drop what the inbox may forget."""
+        await inbox.maintain(database, self._window)
+        today = instant(await database.now_ms()).date()
+        async with database.connection() as conn:
+            await conn.fetchval(SQL["create_journal_partitions"], today, today + timedelta(days=60))
+
+
+def build(settings: OrchestratorSettings) -> OrchestratorService:
+    """Make every object; connects to nothing yet."""
+    return OrchestratorService(settings)

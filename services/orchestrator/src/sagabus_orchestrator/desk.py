@@ -1,0 +1,261 @@
+"""The desk of one transaction: lock, claim, decide in order, write.
+
+The number of statements does not depend on the size of the batch.
+Lock order: sagas by id, inbox, definitions, quota rows by tenant, keys of new sagas by id. Time is
+the database clock, read after the locks that decisions depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sagabus_bus import dead_letter_row
+from sagabus_core import ids
+from sagabus_core.definitions import Definition, DefinitionState
+from sagabus_core.engine import Decision, Sweep, WakeupDelivered, decide, start
+from sagabus_core.errors import SagabusError
+from sagabus_core.vocabulary import Control
+from sagabus_messages import OutboxRow, Topics
+from sagabus_orchestrator import rows, starts
+from sagabus_orchestrator.catalog import Catalog, DefinitionRef
+from sagabus_orchestrator.checks import result_problem
+from sagabus_orchestrator.entry import NO_HEAD, Entry, Scene
+from sagabus_orchestrator.errors import RivalStart
+from sagabus_orchestrator.quotas import Quotas
+from sagabus_orchestrator.starts import KnownKey, NewKey
+from sagabus_orchestrator.works import (
+    Intake,
+    Rejected,
+    ResultWork,
+    StartWork,
+    SweepWork,
+    WakeupWork,
+    Work,
+    received,
+)
+from sagabus_runtime.failpoints import reach
+from sagabus_store import Claim, Connection, inbox, now_ms, outbox
+
+__all__ = ["CONSUMER", "Desk", "Outcome"]
+
+CONSUMER = "sagabus-orchestrator"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a transaction did, for metrics and logs after its commit."""
+
+    entries: Sequence[Entry] = ()
+    repeats: int = 0
+    refused: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+    deferred: list[ResultWork] = field(default_factory=list)
+
+
+class Desk:
+    """Decides a batch inside the caller's transaction; made anew for each."""
+
+    def __init__(self, conn: Connection, topics: Topics, catalog: Catalog) -> None:
+        self._conn = conn
+        self._topics = topics
+        self._catalog = catalog
+        self._scene = Scene(topics, 0)
+        self._entries: dict[str, Entry] = {}
+        self._known: dict[str, KnownKey] = {}
+        self._new: dict[str, NewKey] = {}
+        self._answers: list[OutboxRow] = []
+        self._startable: dict[DefinitionRef, DefinitionState] = {}
+        self._quotas = Quotas()
+        self._outcome = Outcome()
+
+    async def settle(self, intake: Intake) -> Outcome:
+        """Decide and write everything; the caller commits. Raises for what must not be written."""
+        self._outcome.rejected.extend(intake.rejected)
+        await self._lock(intake.works)
+        await reach("orchestrator.after-lock")
+        works = await self._claim(self._believed(intake.works))
+        await reach("orchestrator.after-claim")
+        await self._lock_rules(works)
+        self._scene = Scene(self._topics, await now_ms(self._conn))
+        for work in works:
+            self._decide(work)
+        await self._take_keys()
+        await self._write()
+        return self._outcome
+
+    async def _lock(self, works: Sequence[Work]) -> None:
+        wanted = sorted({work.saga_id for work in works})
+        if not wanted:
+            return
+        started = {work.saga_id: work for work in works if isinstance(work, StartWork)}
+        if started:
+            self._known = await rows.known_keys(self._conn, started)
+        await reach("orchestrator.after-known-keys")
+        for row in await rows.lock_sagas(self._conn, wanted):
+            entry = rows.entry_of(row, self._catalog)
+            self._entries[entry.snapshot.saga_id] = entry
+
+    def _believed(self, works: Iterable[Work]) -> list[Work]:
+        believed: list[Work] = []
+        for work in works:
+            if isinstance(work, ResultWork):
+                problem = result_problem(work, self._entries.get(work.saga_id))
+                if problem is not None:
+                    self._outcome.rejected.append(Rejected(work.record, problem))
+                    continue
+            believed.append(work)
+        return believed
+
+    async def _claim(self, works: list[Work]) -> list[Work]:
+        claims = [
+            Claim(work.meta.source, work.meta.ce_id, work.meta.ce_time_ms)
+            for work in works
+            if not isinstance(work, SweepWork)
+        ]
+        fresh = iter(await inbox.claim(self._conn, CONSUMER, claims))
+        first = [work for work in works if isinstance(work, SweepWork) or next(fresh)]
+        self._outcome.repeats = len(works) - len(first)
+        return first
+
+    async def _lock_rules(self, works: Iterable[Work]) -> None:
+        """Hold the definitions of new sagas and the quotas of all tenants that are concerned."""
+        wanted: set[DefinitionRef] = set()
+        tenants = {entry.snapshot.tenant for entry in self._entries.values()}
+        for work in works:
+            if isinstance(work, StartWork) and work.saga_id not in self._known:
+                tenants.add(work.body.tenant)
+                ref = self._choose(work)
+                if isinstance(ref, DefinitionRef):
+                    wanted.add(ref)
+        if wanted:
+            self._startable = await rows.share_definitions(self._conn, wanted)
+        await reach("orchestrator.after-definitions")
+        self._quotas = await rows.lock_quotas(self._conn, tenants)
+
+    def _choose(self, work: StartWork) -> DefinitionRef | SagabusError:
+        body = work.body
+        try:
+            return self._catalog.for_start(body.tenant, body.workflow, body.definition_version)
+        except SagabusError as error:
+            return error
+
+    def _decide(self, work: Work) -> None:
+        match work:
+            case StartWork():
+                self._start(work)
+            case ResultWork():
+                self._result(work)
+            case WakeupWork():
+                self._wake(work)
+            case SweepWork():
+                self._sweep(work)
+
+    def _result(self, work: ResultWork) -> None:
+        entry = self._entries[work.saga_id]
+        if entry.snapshot.control is Control.PAUSED:
+            self._outcome.deferred.append(work)
+            return
+        event = received(work.body)
+        decision = decide(entry.definition, entry.snapshot, event, self._scene.now_ms)
+        self._take(entry, decision, work.meta.traceparent)
+
+    def _wake(self, work: WakeupWork) -> None:
+        entry = self._entries.get(work.saga_id)
+        if entry is None:
+            return  # archived, or its creation was lost with a restored database: nothing to wake
+        event = WakeupDelivered(work.meta.ce_id, work.body.generation)
+        self._take(entry, decide(entry.definition, entry.snapshot, event, self._scene.now_ms))
+
+    def _sweep(self, work: SweepWork) -> None:
+        entry = self._entries.get(work.saga_id)
+        if entry is None:
+            return
+        event = Sweep(ids.wakeup_id(work.saga_id, entry.snapshot.generation))
+        self._take(entry, decide(entry.definition, entry.snapshot, event, self._scene.now_ms))
+
+    def _take(self, entry: Entry, decision: Decision, traceparent: str | None = None) -> None:
+        before = entry.snapshot.status
+        entry.take(decision, self._scene, traceparent)
+        if entry.snapshot.status.is_terminal and not before.is_terminal:
+            self._quotas.give_back(entry.snapshot.tenant)
+
+    def _start(self, work: StartWork) -> None:
+        known = self._known.get(work.saga_id) or self._begun(work.saga_id)
+        if known is not None:
+            self._answers.append(starts.answer_known(work, known, self._catalog, self._scene))
+            return
+        ref = self._choose(work)
+        if isinstance(ref, SagabusError):
+            self._refuse(work, ref)
+        elif not self._may_start(ref, work):
+            self._refuse(work, "definition_inactive")
+        elif not self._quotas.has_room(work.body.tenant):
+            self._refuse(work, "tenant_quota_exceeded")
+        else:
+            self._create(work, ref, self._catalog.definitions[ref])
+
+    def _may_start(self, ref: DefinitionRef, work: StartWork) -> bool:
+        state = self._startable.get(ref)
+        if work.body.definition_version is None:
+            return state is DefinitionState.ACTIVE
+        return state in {DefinitionState.ACTIVE, DefinitionState.DEPRECATED}
+
+    def _create(self, work: StartWork, ref: DefinitionRef, definition: Definition) -> None:
+        try:
+            decision = start(definition, work.request, self._scene.now_ms)
+        except SagabusError as error:
+            self._refuse(work, error)
+            return
+        entry = Entry(
+            scope=ref.scope,
+            definition=definition,
+            snapshot=decision.snapshot,
+            head=NO_HEAD,
+            start_id=work.meta.ce_id,
+            is_new=True,
+        )
+        self._quotas.take(work.body.tenant)
+        self._take(entry, decision, work.meta.traceparent)
+        if entry.snapshot.status.is_terminal:
+            self._quotas.give_back(work.body.tenant)
+        self._entries[work.saga_id] = entry
+        digest = starts.digest_of(work, definition)
+        self._new[work.saga_id] = NewKey(work.saga_id, ref, definition.digest, digest)
+
+    def _begun(self, saga_id: str) -> KnownKey | None:
+        """Return the key of a saga that an earlier record of this batch started."""
+        key = self._new.get(saga_id)
+        if key is None:
+            return None
+        saga = self._entries[saga_id].snapshot
+        return KnownKey(key.ref, key.definition_digest, key.digest, saga.status, saga.revision)
+
+    def _refuse(self, work: StartWork, problem: str | SagabusError) -> None:
+        self._outcome.refused += 1
+        self._answers.append(starts.refusal(work, problem, self._scene))
+
+    async def _take_keys(self) -> None:
+        """Take the keys of new sagas, last of all locks; raises `RivalStart` if one is taken."""
+        if not self._new:
+            return
+        taken = await rows.take_keys(self._conn, list(self._new.values()))
+        await reach("orchestrator.after-keys")
+        if len(taken) < len(self._new):
+            # A rival committed one of these keys just now: decide again, with its saga in sight.
+            raise RivalStart("rival_start", "another replica started one of these sagas first")
+
+    async def _write(self) -> None:
+        entries = list(self._entries.values())
+        self._outcome.entries = entries
+        now = self._scene.now_ms
+        await rows.write_sagas(self._conn, entries, now)
+        await rows.defer(self._conn, self._outcome.deferred, now)
+        await rows.change_quotas(self._conn, self._quotas)
+        letters = [
+            dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)
+            for item in self._outcome.rejected
+        ]
+        records = [row for entry in entries for row in entry.rows]
+        await outbox.append(self._conn, [*records, *self._answers, *letters])
+        await reach("orchestrator.after-outbox")

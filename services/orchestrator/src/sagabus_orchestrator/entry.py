@@ -1,0 +1,185 @@
+"""One locked saga within a transaction: where it stands and what is to be written for it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from sagabus_core.canonical import JsonValue
+from sagabus_core.definitions import Definition
+from sagabus_core.engine import (
+    ArmWakeup,
+    Decision,
+    IssueCommand,
+    JournalFact,
+    LifecycleChanged,
+    Metric,
+    Snapshot,
+)
+from sagabus_messages import (
+    Command,
+    Lifecycle,
+    OutboxRow,
+    Stamp,
+    Topics,
+    WakeupRequest,
+    encode,
+    format_instant,
+    source_of,
+)
+from sagabus_messages.payloads import write_payload
+from sagabus_messages.strict_json import dump
+
+__all__ = ["NO_HEAD", "SOURCE", "Entry", "Scene", "StoredFact"]
+
+SOURCE = source_of("orchestrator")
+NO_HEAD = bytes(32)
+"""Head of the journal of a saga without facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What all decisions of a transaction share: the topics and the database time."""
+
+    topics: Topics
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFact:
+    """A journal row: its bytes are final, `head` chains them to all facts before."""
+
+    revision: int
+    ordinal: int
+    fact: bytes
+    head: bytes
+
+
+@dataclass(slots=True)
+class Entry:
+    """A saga that the transaction has locked or is about to create."""
+
+    scope: str
+    definition: Definition
+    snapshot: Snapshot
+    head: bytes
+    start_id: str
+    traceparent: str | None = None
+    is_new: bool = False
+    changed: bool = False
+    was_terminal: bool = False
+    facts: list[StoredFact] = field(default_factory=list)
+    rows: list[OutboxRow] = field(default_factory=list)
+    metrics: list[Metric] = field(default_factory=list)
+
+    @property
+    def ended(self) -> bool:
+        """Whether this transaction brings the saga to a terminal status."""
+        return self.changed and self.snapshot.status.is_terminal and not self.was_terminal
+
+    def take(self, decision: Decision, scene: Scene, traceparent: str | None = None) -> None:
+        """Make a decision this saga's present; its effects are collected for the writer.
+
+        The later records of the transaction continue the trace of the message that caused them.
+        """
+        if decision.absorbed:
+            return
+        self.snapshot = decision.snapshot
+        self.changed = True
+        self.traceparent = traceparent or self.traceparent
+        # Facts first: the lifecycle event carries the journal's head after this decision.
+        for effect in decision.effects:
+            if isinstance(effect, JournalFact):
+                self._append(effect)
+        for effect in decision.effects:
+            match effect:
+                case IssueCommand():
+                    self.rows.append(self._command(effect, scene))
+                case ArmWakeup():
+                    self.rows.append(self._wakeup_request(effect, scene))
+                case LifecycleChanged():
+                    self.rows.append(self._lifecycle(effect, scene))
+                case Metric():
+                    self.metrics.append(effect)
+                case JournalFact():
+                    pass
+                case _:
+                    assert_never(effect)
+
+    def _append(self, fact: JournalFact) -> None:
+        stored = dump(_fact_body(fact))
+        self.head = hashlib.sha256(self.head + stored).digest()
+        self.facts.append(StoredFact(self.snapshot.revision, fact.ordinal, stored, self.head))
+
+    def _stamp(self, scene: Scene) -> Stamp:
+        return Stamp(SOURCE, scene.now_ms, self.traceparent)
+
+    def _command(self, effect: IssueCommand, scene: Scene) -> OutboxRow:
+        saga = self.snapshot
+        effect_id, command_id = effect.effect_id, effect.command_id
+        body = Command(
+            saga_id=saga.saga_id,
+            tenant=saga.tenant,
+            workflow=saga.workflow,
+            business_key=saga.business_key,
+            definition_version=saga.definition_version,
+            definition_digest=saga.definition_digest,
+            step=effect.step,
+            activation=effect.activation,
+            phase=effect.phase,
+            target=effect.target,
+            attempt=effect.attempt,
+            effect_id=effect_id,
+            command_id=command_id,
+            recovery_operation_id=effect.recovery_operation_id,
+            expires_at_ms=effect.expires_at_ms,
+            payload=effect.payload,
+        )
+        return encode(body, scene.topics.command(effect.participant), self._stamp(scene))
+
+    def _wakeup_request(self, effect: ArmWakeup, scene: Scene) -> OutboxRow:
+        body = WakeupRequest(
+            saga_id=effect.saga_id, generation=effect.generation, at_ms=effect.at_ms
+        )
+        return encode(body, scene.topics.wakeup_request, self._stamp(scene))
+
+    def _lifecycle(self, effect: LifecycleChanged, scene: Scene) -> OutboxRow:
+        saga = self.snapshot
+        body = Lifecycle(
+            saga_id=saga.saga_id,
+            tenant=saga.tenant,
+            workflow=saga.workflow,
+            business_key=saga.business_key,
+            status=effect.status,
+            start_id=self.start_id,
+            definition_version=saga.definition_version,
+            revision=effect.revision,
+            reason_code=effect.reason_code,
+            output=effect.output,
+            journal_head=self.head.hex(),
+            occurred_at_ms=effect.occurred_at_ms,
+        )
+        return encode(body, scene.topics.lifecycle, self._stamp(scene))
+
+
+def _fact_body(fact: JournalFact) -> dict[str, object]:
+    trigger = fact.trigger
+    body: dict[str, object | None] = {
+        "kind": fact.kind,
+        "subject": fact.subject,
+        "from": fact.before,
+        "to": fact.after,
+        "trigger_kind": trigger.kind,
+        "trigger_id": fact.trigger_id,
+        "actor": trigger.actor,
+        "reason": trigger.reason,
+        "at": format_instant(fact.at_ms),
+        "detail": _plain(fact.detail),
+        "output": write_payload(fact.output) if fact.output is not None else None,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _plain(detail: object) -> JsonValue:
+    return dict(detail) if detail else None  # type: ignore[call-overload]  # a mapping

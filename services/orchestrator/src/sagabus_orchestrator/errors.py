@@ -1,0 +1,40 @@
+"""Errors of the orchestrator.
+
+OrchestratorError            root of this package
+├── Refused                  an operation or start cannot be done as asked; nothing changed
+├── NotFound                 no such saga or definition for this tenant
+├── RivalStart               another replica started the same saga meanwhile (retryable)
+└── OrphanedInstances        running sagas need a definition that is not here (retryable)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sagabus_core.errors import SagabusError
+
+__all__ = ["NotFound", "OrchestratorError", "OrphanedInstances", "Refused", "RivalStart"]
+
+
+class OrchestratorError(SagabusError):
+    """Root of the errors of the orchestrator."""
+
+
+class Refused(OrchestratorError):
+    """What was asked cannot be done as things stand; nothing was changed."""
+
+
+class NotFound(OrchestratorError):
+    """There is no such saga or definition, or it belongs to somebody else."""
+
+
+class RivalStart(OrchestratorError):
+    """Another replica took the key of a new saga: the same batch, decided again, will see it."""
+
+    retryable: ClassVar[bool] = True
+
+
+class OrphanedInstances(OrchestratorError):
+    """A definition that running sagas need is missing; publishing it mends it."""
+
+    retryable: ClassVar[bool] = True

@@ -1,0 +1,68 @@
+"""What the orchestrator tells its operators: metrics and log lines after each commit."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter
+
+from sagabus_bus import Reason
+from sagabus_messages import Record
+from sagabus_orchestrator.desk import Outcome
+from sagabus_runtime import get_logger
+
+__all__ = ["OrchestratorEvents"]
+
+log = get_logger()
+
+
+class OrchestratorEvents:
+    """Counters with bounded labels; saga ids go to the log, never to a label."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._transitions = Counter(
+            "sagabus_saga_transitions",
+            "Decisions that changed a saga, by workflow and status afterwards",
+            ("workflow", "status"),
+            registry=registry,
+        )
+        self._signals = Counter(
+            "sagabus_engine_signals",
+            "Conflicts, retries and other signals of the engine",
+            ("signal", "label"),
+            registry=registry,
+        )
+        self._messages = Counter(
+            "sagabus_orchestrator_messages",
+            "Messages that changed no saga, by what became of them",
+            ("outcome",),
+            registry=registry,
+        )
+
+    def settled(self, outcome: Outcome) -> None:
+        """Count what a committed transaction did."""
+        for entry in outcome.entries:
+            if entry.changed:
+                saga = entry.snapshot
+                self._transitions.labels(saga.workflow, saga.status).inc()
+            for metric in entry.metrics:
+                self._signals.labels(metric.name, metric.label).inc()
+        for name, count in (
+            ("repeated", outcome.repeats),
+            ("refused", outcome.refused),
+            ("deferred", len(outcome.deferred)),
+        ):
+            if count:
+                self._messages.labels(name).inc(count)
+        for item in outcome.rejected:
+            self.dead_lettered(item.record, item.reason)
+
+    def dead_lettered(self, record: Record, reason: Reason) -> None:
+        """Count and log one dead letter, which is always worth a line."""
+        self._messages.labels("dead_lettered").inc()
+        log.warning(
+            "orchestrator.dead_letter",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            reason=reason.code,
+            detail=reason.detail,
+        )

@@ -1,0 +1,112 @@
+"""A batch of records is one transaction: the consumer's handler, and the sweep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from sagabus_bus import Reason, dead_letter_row
+from sagabus_messages import Record, Topics
+from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.desk import Desk, Outcome
+from sagabus_orchestrator.events import OrchestratorEvents
+from sagabus_orchestrator.works import Intake, SweepWork, read_batch
+from sagabus_runtime import Pulse
+from sagabus_store import Database, InboxWindow, Queries, outbox
+
+__all__ = ["DatabaseClock", "Handler", "Sweeper"]
+
+SQL = Queries("sagabus_orchestrator", "sql/sagas.sql")
+
+
+class DatabaseClock:
+    """The database clock to about a second, without a round trip: for age limits in minutes."""
+
+    REFRESH_S: Final = 60.0
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._read_at_s: float | None = None
+        self._read_ms = 0
+
+    async def now_ms(self) -> int:
+        """Return the database time, read anew once a minute and carried on monotonically."""
+        now_s = time.monotonic()
+        if self._read_at_s is None or now_s - self._read_at_s > self.REFRESH_S:
+            self._read_ms = await self._database.now_ms()
+            self._read_at_s = time.monotonic()
+            return self._read_ms
+        return self._read_ms + int((now_s - self._read_at_s) * 1000)
+
+
+class Handler:
+    """Decides batches. Safe to run in any number of replicas: locks and claims decide, not they."""
+
+    def __init__(
+        self,
+        database: Database,
+        topics: Topics,
+        watcher: CatalogWatcher,
+        window: InboxWindow,
+        events: OrchestratorEvents,
+    ) -> None:
+        self._database = database
+        self._topics = topics
+        self._watcher = watcher
+        self._window_ms = window.days * 86_400_000
+        self._clock = DatabaseClock(database)
+        self._events = events
+
+    async def process(self, records: Sequence[Record]) -> None:
+        """Decide a batch in one transaction; all of it is durable afterwards, or none."""
+        intake = read_batch(
+            records, self._topics, now_ms=await self._clock.now_ms(), window_ms=self._window_ms
+        )
+        await self.settle(intake)
+
+    async def settle(self, intake: Intake) -> Outcome:
+        """Decide what passed the door in one transaction."""
+        async with self._database.transaction() as conn:
+            outcome = await Desk(conn, self._topics, self._watcher.current).settle(intake)
+        self._events.settled(outcome)
+        return outcome
+
+    async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
+        """Set a poison record aside through the outbox, without a claim."""
+        now_ms = await self._clock.now_ms()
+        row = dead_letter_row(record, reason, attempts=attempts, seen_at_ms=now_ms)
+        async with self._database.transaction() as conn:
+            await outbox.append(conn, [row])
+        self._events.dead_lettered(record, reason)
+
+
+class Sweeper:
+    """The second line behind the timer: decides instances whose wake-up never came."""
+
+    BATCH: Final = 200
+
+    def __init__(
+        self, database: Database, handler: Handler, *, interval_ms: int, grace_ms: int
+    ) -> None:
+        self._database = database
+        self._handler = handler
+        self._interval_ms = interval_ms
+        self._grace_ms = grace_ms
+
+    async def run(self, pulse: Pulse) -> None:
+        """Sweep until told to stop: the `run` of a supervised loop."""
+        while not pulse.stopping:
+            found = await self.sweep()
+            pulse.beat()
+            if found < self.BATCH:
+                await pulse.pause(self._interval_ms)
+
+    async def sweep(self) -> int:
+        """Decide the longest overdue instances; returns how many were found."""
+        async with self._database.connection() as conn:
+            limit_ms = await self._database.now_ms() - self._grace_ms
+            rows = await conn.fetch(SQL["overdue_sagas"], limit_ms, self.BATCH)
+        if rows:
+            await self._handler.settle(Intake([SweepWork(str(row["id"])) for row in rows]))
+        return len(rows)

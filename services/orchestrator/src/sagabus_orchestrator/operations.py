@@ -1,0 +1,234 @@
+"""Management operations: one transaction each, recorded with their effect, repeatable by id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sagabus_bus import Reason, dead_letter_row
+from sagabus_core.engine import (
+    Decision,
+    Event,
+    IssueCommand,
+    ManagementEvent,
+    ManualClose,
+    OperationKind,
+    Preview,
+    Resume,
+    decide,
+    preview,
+)
+from sagabus_core.errors import AttemptNeverIssued
+from sagabus_core.vocabulary import SagaStatus
+from sagabus_messages import Record, Topics, decode, unpack_headers
+from sagabus_messages.models import Result
+from sagabus_messages.strict_json import dump, load
+from sagabus_orchestrator import rows
+from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.entry import Entry, Scene
+from sagabus_orchestrator.errors import NotFound, Refused
+from sagabus_orchestrator.works import Rejected, received
+from sagabus_runtime.failpoints import reach
+from sagabus_store import Connection, Database, Queries, now_ms, outbox
+
+__all__ = ["OperationOutcome", "Operations"]
+
+SQL = Queries("sagabus_orchestrator", "sql/operations.sql")
+SAGAS = Queries("sagabus_orchestrator", "sql/sagas.sql")
+KEY_MAX: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class OperationOutcome:
+    """What an operation did; `repeated` if it had been done before under the same id."""
+
+    saga_id: str
+    kind: OperationKind
+    status: SagaStatus
+    revision: int
+    commands: tuple[str, ...]
+    repeated: bool = False
+
+    def body(self) -> dict[str, object]:
+        """Return the stored form."""
+        return {
+            "saga_id": self.saga_id,
+            "kind": self.kind,
+            "status": self.status,
+            "revision": self.revision,
+            "commands": list(self.commands),
+        }
+
+
+class Operations:
+    """Pause, resume, cancel, retry, record an outcome, close: for operators and their tools."""
+
+    def __init__(
+        self,
+        database: Database,
+        topics: Topics,
+        watcher: CatalogWatcher,
+        *,
+        manual_close_enabled: bool = False,
+    ) -> None:
+        self._database = database
+        self._topics = topics
+        self._watcher = watcher
+        self._manual_close_enabled = manual_close_enabled
+
+    async def perform(self, tenant: str, saga_id: str, event: ManagementEvent) -> OperationOutcome:
+        """Do an operation once. The same operation id again returns the first outcome.
+
+        Raises `NotFound` (also for another tenant's saga), `Refused` (`operation_id_reused`,
+        `manual_close_disabled`, `invalid_operation`), and from the engine `OperationRefused`
+        (`precondition_failed`) and `StaleSnapshot`. Nothing is written then.
+        """
+        self._check(event)
+        async with self._database.transaction() as conn:
+            entry = await self._lock(conn, tenant, saga_id)
+            earlier = await self._earlier(conn, tenant, saga_id, event)
+            if earlier is not None:
+                return earlier
+            return await self._apply(conn, entry, event)
+
+    async def dry_run(self, tenant: str, saga_id: str, event: ManagementEvent) -> Preview:
+        """Return what the operation would do now; writes nothing. Raises as `perform` does."""
+        self._check(event)
+        async with self._database.transaction() as conn:
+            entry = await self._lock(conn, tenant, saga_id)
+            if isinstance(event, Resume):
+                await self._apply_deferred(conn, entry, await now_ms(conn), write=False)
+            return preview(entry.definition, entry.snapshot, event, await now_ms(conn))
+
+    def _check(self, event: ManagementEvent) -> None:
+        operation = event.operation
+        for name, value in (("operation id", operation.operation_id), ("actor", operation.actor)):
+            if not 1 <= len(value) <= KEY_MAX or not value.isprintable():
+                raise Refused(
+                    "invalid_operation", f"the {name} must be 1 to {KEY_MAX} printable characters"
+                )
+        if not operation.reason.strip() or len(operation.reason) > 1_000:
+            raise Refused("invalid_operation", "give a reason of 1 to 1000 characters")
+        if isinstance(event, ManualClose) and not self._manual_close_enabled:
+            raise Refused(
+                "manual_close_disabled",
+                "closing by hand is off: set SAGABUS_MANUAL_CLOSE_ENABLED=true once every replica "
+                "knows the status MANUALLY_CLOSED",
+            )
+
+    async def _lock(self, conn: Connection, tenant: str, saga_id: str) -> Entry:
+        found = await rows.lock_sagas(conn, [saga_id])
+        if not found or found[0]["tenant"] != tenant:
+            raise NotFound("not_found", f"tenant {tenant!r} has no saga {saga_id}")
+        return rows.entry_of(found[0], self._watcher.current)
+
+    async def _earlier(
+        self, conn: Connection, tenant: str, saga_id: str, event: ManagementEvent
+    ) -> OperationOutcome | None:
+        row = await conn.fetchrow(SQL["find_operation"], tenant, event.operation.operation_id)
+        if row is None:
+            return None
+        if (str(row["saga_id"]), row["request"]) != (saga_id, _request(event)):
+            raise Refused(
+                "operation_id_reused",
+                f"operation id {event.operation.operation_id!r} did something else before: "
+                "choose a new one",
+            )
+        body = load(row["outcome"])
+        return OperationOutcome(
+            saga_id=body["saga_id"],
+            kind=OperationKind(body["kind"]),
+            status=SagaStatus(body["status"]),
+            revision=body["revision"],
+            commands=tuple(body["commands"]),
+            repeated=True,
+        )
+
+    async def _apply(
+        self, conn: Connection, entry: Entry, event: ManagementEvent
+    ) -> OperationOutcome:
+        quotas = await rows.lock_quotas(conn, [entry.snapshot.tenant])
+        now = await now_ms(conn)
+        scene = Scene(self._topics, now)
+        letters: Sequence[Rejected] = ()
+        if isinstance(event, Resume):
+            letters = await self._apply_deferred(conn, entry, now, write=True)
+        decision = decide(entry.definition, entry.snapshot, event, now)
+        entry.take(decision, scene)
+        if entry.ended:
+            quotas.give_back(entry.snapshot.tenant)
+        await rows.write_sagas(conn, [entry], now)
+        await rows.change_quotas(conn, quotas)
+        dead = [
+            dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)
+            for item in letters
+        ]
+        await outbox.append(conn, [*entry.rows, *dead])
+        return await self._record(conn, entry, event, decision, now)
+
+    async def _record(
+        self, conn: Connection, entry: Entry, event: ManagementEvent, decision: Decision, now: int
+    ) -> OperationOutcome:
+        operation = event.operation
+        outcome = OperationOutcome(
+            saga_id=entry.snapshot.saga_id,
+            kind=event.kind,
+            status=entry.snapshot.status,
+            revision=entry.snapshot.revision,
+            commands=tuple(_describe(command) for command in decision.commands),
+        )
+        await conn.execute(
+            SQL["record_operation"],
+            entry.snapshot.tenant,
+            operation.operation_id,
+            entry.snapshot.saga_id,
+            event.kind.value,
+            operation.actor,
+            operation.reason,
+            _request(event),
+            dump(outcome.body()),
+            rows.instant(now),
+        )
+        await reach("orchestrator.after-operation")
+        return outcome
+
+    async def _apply_deferred(
+        self, conn: Connection, entry: Entry, now: int, *, write: bool
+    ) -> list[Rejected]:
+        """Apply what came during the pause, in its order; returns what no command had asked for."""
+        query = SAGAS["take_deferred" if write else "read_deferred"]
+        found = sorted(await conn.fetch(query, entry.snapshot.saga_id), key=lambda row: row["id"])
+        scene = Scene(self._topics, now)
+        letters: list[Rejected] = []
+        for row in found:
+            record = Record(
+                topic=row["topic"],
+                partition=row["partition"],
+                offset=row["offset"],
+                key=row["key"],
+                value=row["value"],
+                headers=unpack_headers(row["headers"]),
+                timestamp_ms=0,
+            )
+            envelope = decode(record, self._topics)
+            if not isinstance(envelope.body, Result):
+                continue
+            event: Event = received(envelope.body)
+            try:
+                decision = decide(entry.definition, entry.snapshot, event, now)
+            except AttemptNeverIssued as error:
+                letters.append(Rejected(record, Reason(error.code, error.detail)))
+                continue
+            entry.take(decision, scene, envelope.meta.traceparent)
+        return letters
+
+
+def _request(event: ManagementEvent) -> str:
+    """Return what a repeated id is compared by: everything asked, but not who explains it how."""
+    return f"{event.kind}:{getattr(event, 'attestation', '')!r}"
+
+
+def _describe(command: IssueCommand) -> str:
+    target = f" of {command.target}" if command.target else ""
+    return f"{command.phase}{target} {command.activation} attempt {command.attempt}"

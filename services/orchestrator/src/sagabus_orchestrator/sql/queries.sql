@@ -1,0 +1,35 @@
+-- name: list_sagas
+-- Return sagas, newest first, below a cursor; every filter may be null.
+select id, tenant, workflow, business_key, definition_version, status, control, revision,
+       created_at, updated_at
+from saga
+where ($1::text is null or tenant = $1)
+  and ($2::text is null or workflow = $2)
+  and ($3::text[] is null or status = any($3))
+  and ($4::text is null or starts_with(business_key, $4))
+  and ($5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
+order by created_at desc, id desc
+limit $7
+
+-- name: find_saga
+-- Return one saga with its snapshot.
+select id, tenant, workflow, business_key, definition_scope, definition_version,
+       definition_digest, status, control, revision, snapshot, journal_head, created_at, updated_at
+from saga where id = $1
+
+-- name: find_by_business_key
+-- Return the ids of sagas with a business key, newest first.
+select id from saga where business_key = $1 order by created_at desc limit 2
+
+-- name: read_journal
+-- Return the facts of one saga in order.
+select seq, revision, ordinal, fact, head, recorded_at from journal
+where saga_id = $1
+order by revision, ordinal
+
+-- name: count_by_status
+-- Return how many sagas of a workflow stand where.
+select status, count(*) as sagas from saga
+where ($1::text is null or workflow = $1)
+group by status
+order by status

@@ -1,0 +1,113 @@
+"""Starts: which key is new, which is a repeat, which is refused, and what is answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import asyncpg
+
+from sagabus_core.definitions import Definition
+from sagabus_core.engine import RequestDigest, request_digest
+from sagabus_core.errors import SagabusError
+from sagabus_core.vocabulary import SagaStatus
+from sagabus_messages import START_REFUSED, Lifecycle, OutboxRow, Stamp, encode
+from sagabus_messages.strict_json import dump, load
+from sagabus_orchestrator.catalog import Catalog, DefinitionRef
+from sagabus_orchestrator.entry import SOURCE, Scene
+from sagabus_orchestrator.works import StartWork
+
+__all__ = ["KnownKey", "NewKey", "answer_known", "digest_of", "refusal", "repeat_answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """What was started under a key, and where it stands; `revision` None once archived."""
+
+    ref: DefinitionRef
+    definition_digest: str
+    digest: RequestDigest
+    status: SagaStatus
+    revision: int | None
+
+    @classmethod
+    def of(cls, row: asyncpg.Record, workflow: str) -> KnownKey:
+        """Return the key of a row of `known_keys`."""
+        return cls(
+            DefinitionRef(row["definition_scope"], workflow, row["definition_version"]),
+            row["definition_digest"],
+            RequestDigest(row["request_digest"], load(row["field_digests"])),
+            SagaStatus(row["status"]),
+            row["revision"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """The key row of a saga that this transaction creates."""
+
+    saga_id: str
+    ref: DefinitionRef
+    definition_digest: str
+    digest: RequestDigest
+
+    @property
+    def field_digests(self) -> bytes:
+        """The digests by field, as they are stored."""
+        return dump(dict(self.digest.fields))
+
+
+def digest_of(work: StartWork, definition: Definition) -> RequestDigest:
+    """Return the digest of a start against the definition that it gets."""
+    return request_digest(work.request, definition.workflow, definition.version, definition.digest)
+
+
+def answer_known(work: StartWork, known: KnownKey, catalog: Catalog, scene: Scene) -> OutboxRow:
+    """Answer a start whose key was used before: the same request again, or a conflict.
+
+    A request that names no version is compared at the version of the instance.
+    """
+    named = work.body.definition_version
+    definition = catalog.get(known.ref)
+    if named is not None and named != known.ref.version:
+        return refusal(work, "request_conflict", scene)
+    if definition is None:
+        return repeat_answer(work, known, scene)
+    if digest_of(work, definition).digest != known.digest.digest:
+        return refusal(work, "request_conflict", scene)
+    return repeat_answer(work, known, scene)
+
+
+def repeat_answer(work: StartWork, known: KnownKey, scene: Scene) -> OutboxRow:
+    """Return the present status of a saga as the answer to a repeated equal start."""
+    body = Lifecycle(
+        saga_id=work.saga_id,
+        tenant=work.body.tenant,
+        workflow=work.body.workflow,
+        business_key=work.body.business_key,
+        status=known.status,
+        start_id=work.meta.ce_id,
+        definition_version=known.ref.version,
+        revision=known.revision,
+        occurred_at_ms=scene.now_ms,
+    )
+    return _answer(work, body, scene)
+
+
+def refusal(work: StartWork, problem: str | SagabusError, scene: Scene) -> OutboxRow:
+    """Return the lifecycle event that says why a start created nothing."""
+    body = Lifecycle(
+        saga_id=work.saga_id,
+        tenant=work.body.tenant,
+        workflow=work.body.workflow,
+        business_key=work.body.business_key,
+        status=START_REFUSED,
+        start_id=work.meta.ce_id,
+        reason_code=problem if isinstance(problem, str) else problem.code,
+        occurred_at_ms=scene.now_ms,
+    )
+    return _answer(work, body, scene)
+
+
+def _answer(work: StartWork, body: Lifecycle, scene: Scene) -> OutboxRow:
+    stamp = Stamp(SOURCE, scene.now_ms, work.meta.traceparent, work.meta.tracestate)
+    return encode(body, scene.topics.lifecycle, stamp, start_source=work.meta.source)

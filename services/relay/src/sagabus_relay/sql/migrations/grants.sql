@@ -1,0 +1,5 @@
+-- name: app
+-- What the running relay may do in its own database.
+grant select, insert on {schema}.relay_outbox to {role};
+grant select, insert, update, delete on {schema}.relay_replica to {role};
+grant select, insert, update on {schema}.relay_lease to {role};

@@ -1,0 +1,102 @@
+-- name: fetch
+-- Oldest rows of the shards $1 (served in this order) whose topic is not among $2: at most $3 rows,
+-- and per shard no row after the first $4 bytes; with whether records of the key are parked.
+-- A limit under a nested loop cuts whole shards or the tail of one, never out of the middle.
+select o.id, o.shard, o.topic, o.key, o.headers, o.value,
+    (select exists (select 1 from outbox_parked a where a.shard = any($1::smallint[])))
+    and exists (
+        select 1 from outbox_parked p
+        where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
+    ) as parked
+from unnest($1::smallint[]) as s (shard)
+cross join lateral (
+    select m.id, m.shard, m.topic, m.key, m.headers, m.value
+    from (
+        select h.*, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
+            order by h.id rows between unbounded preceding and 1 preceding
+        ) as bytes_before
+        from outbox h
+        where h.shard = s.shard and h.topic <> all($2::text[])
+        order by h.id
+        limit $3::int
+    ) m
+    where m.bytes_before is null or m.bytes_before < $4::bigint
+) o
+limit $3::int;
+
+-- name: delete
+-- Remove rows that were delivered.
+delete from outbox o
+using unnest($1::smallint[], $2::bigint[]) as done (shard, id)
+where o.shard = done.shard and o.id = done.id;
+
+-- name: lock_parking
+-- Serialise parking, following and redrive of these shards (ascending) until the commit.
+select pg_advisory_xact_lock($1::int, s.shard) from unnest($2::int[]) as s (shard);
+
+-- name: park
+-- Take refused rows out of the hot table; each makes its (topic, key) a parked one.
+with moved as (
+    delete from outbox o
+    using unnest($1::smallint[], $2::bigint[], $3::text[], $4::text[])
+        as bad (shard, id, reason, detail)
+    where o.shard = bad.shard and o.id = bad.id
+    returning o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at, bad.reason, bad.detail
+)
+insert into outbox_parked (id, shard, topic, key, headers, value, created_at, reason, detail)
+select id, shard, topic, key, headers, value, created_at, reason, detail from moved;
+
+-- name: follow
+-- Move rows behind the parked record of their key; rows whose key is parked no more stay.
+with moved as (
+    delete from outbox o
+    using unnest($1::smallint[], $2::bigint[]) as f (shard, id)
+    where o.shard = f.shard and o.id = f.id and exists (
+        select 1 from outbox_parked p
+        where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
+    )
+    returning o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at
+)
+insert into outbox_parked (id, shard, topic, key, headers, value, created_at)
+select id, shard, topic, key, headers, value, created_at from moved;
+
+-- name: redrive
+-- Put every parked row of one key back under its old id, before whatever came later.
+with moved as (
+    delete from outbox_parked p
+    where p.shard = $1::smallint and p.topic = $2::text and p.key is not distinct from $3::bytea
+    returning p.id, p.shard, p.topic, p.key, p.headers, p.value, p.created_at
+)
+insert into outbox (id, shard, topic, key, headers, value, created_at)
+overriding system value
+select id, shard, topic, key, headers, value, created_at from moved;
+
+-- name: parked
+-- Parked keys, oldest first, with how many rows wait behind each, at most $1.
+select p.shard, p.topic, p.key, min(p.id) as first_id, count(*) as rows,
+    min(p.created_at) as oldest_at, min(p.parked_at) as parked_at,
+    (array_agg(p.reason order by p.id) filter (where p.reason is not null))[1] as reason,
+    (array_agg(p.detail order by p.id) filter (where p.reason is not null))[1] as detail
+from outbox_parked p
+group by p.shard, p.topic, p.key
+order by parked_at
+limit $1::int;
+
+-- name: backlog
+-- Rows waiting in the shards $1 (counted up to $2) and the age in ms of the oldest.
+select
+    (select count(*) from (
+        select 1 from unnest($1::smallint[]) as s (shard)
+        cross join lateral (select 1 from outbox h where h.shard = s.shard limit $2::int) waiting
+        limit $2::int
+    ) counted) as rows,
+    coalesce((
+        select extract(epoch from clock_timestamp() - min(first.created_at)) * 1000
+        from unnest($1::smallint[]) as s (shard)
+        cross join lateral (
+            select h.created_at from outbox h where h.shard = s.shard
+            order by h.shard, h.id limit 1
+        ) first
+    ), 0)::float8 as oldest_ms,
+    (select count(*) from outbox_parked p
+     where p.shard = any($1::smallint[]) and p.reason is not null) as parked_keys;

@@ -1,0 +1,122 @@
+"""Fires what is due: takes it, writes the wake-ups to the outbox, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sagabus_messages import Stamp, Topics, Wakeup, encode, source_of
+from sagabus_messages.record import OutboxRow
+from sagabus_runtime import Pulse, failpoints
+from sagabus_store import Database, outbox
+from sagabus_timer import table
+from sagabus_timer.events import TimerEvents
+from sagabus_timer.table import Due
+from sagabus_timer.timekeeper import Timekeeper
+
+__all__ = ["Firing", "FiringPolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class FiringPolicy:
+    """`batch` wake-ups per transaction; none while `outbox_bound` records wait for the relay.
+
+    `idle_ms` bounds the sleep: another replica may have armed something and died. `gap_ms` is the
+    least wait between two rounds that were not full, so that wake-ups share transactions;
+    `blocked_ms` the wait while the relay is behind.
+    """
+
+    batch: int = 500
+    outbox_bound: int = 5_000
+    idle_ms: int = 500
+    gap_ms: int = 5
+    blocked_ms: int = 50
+
+
+class Firing:
+    """The loop that fires; any number of replicas run it on one table."""
+
+    def __init__(
+        self,
+        database: Database,
+        topics: Topics,
+        timekeeper: Timekeeper,
+        armed: asyncio.Event,
+        policy: FiringPolicy,
+        events: TimerEvents,
+    ) -> None:
+        self._database = database
+        self._topics = topics
+        self._timekeeper = timekeeper
+        self._armed = armed
+        self._policy = policy
+        self._events = events
+
+    async def run(self, pulse: Pulse) -> None:
+        """Fire until `pulse.stopping`."""
+        while not pulse.stopping:
+            pulse.beat()
+            self._armed.clear()  # before the look: what is armed during it is looked for again
+            fired = await self.fire()
+            await self._sleep(pulse, await self._wait_ms(fired))
+
+    async def fire(self) -> int | None:
+        """Fire one batch of what is due; returns how many, durable on return; None if held back.
+
+        While the relay is behind nothing is fired: what is due stays in the table, where the
+        latest can be served beside the oldest, instead of standing in line in the outbox.
+        """
+        now_ms = await self._timekeeper.now_ms()
+        async with self._database.transaction() as connection:
+            depth = await table.outbox_depth(connection, self._policy.outbox_bound)
+            room = min(self._policy.batch, self._policy.outbox_bound - depth)
+            due = await table.take_due(connection, now_ms, room) if room > 0 else []
+            await failpoints.reach("timer.after-take")
+            if due:
+                await outbox.append(connection, self._wakeups(due, now_ms))
+            await failpoints.reach("timer.before-fire-commit")
+        await failpoints.reach("timer.after-fire-commit")
+        self._events.fired(due, now_ms)
+        return len(due) if room > 0 else None
+
+    async def _wait_ms(self, fired: int | None) -> int:
+        if fired is None:
+            return self._policy.blocked_ms
+        if fired >= self._policy.batch:
+            return 0
+        async with self._database.connection() as connection:
+            next_due_ms = await table.next_due_ms(connection)
+        if next_due_ms is None:
+            return self._policy.idle_ms
+        ahead_ms = next_due_ms - await self._timekeeper.now_ms()
+        return max(self._policy.gap_ms, min(self._policy.idle_ms, ahead_ms))
+
+    async def _sleep(self, pulse: Pulse, wait_ms: int) -> None:
+        if wait_ms <= 0:
+            await asyncio.sleep(0)
+            return
+        stop = asyncio.ensure_future(pulse.pause(wait_ms))
+        armed = asyncio.ensure_future(self._armed.wait())
+        try:
+            await asyncio.wait({stop, armed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in (stop, armed):
+                waiter.cancel()
+            await asyncio.gather(stop, armed, return_exceptions=True)
+
+    def _wakeups(self, due: Sequence[Due], now_ms: int) -> list[OutboxRow]:
+        stamp = Stamp(source_of("timer"), now_ms)
+        return [
+            encode(
+                Wakeup(
+                    saga_id=d.saga_id,
+                    generation=d.generation,
+                    at_ms=d.due_at_ms,
+                    fired_at_ms=now_ms,
+                ),
+                self._topics.wakeup,
+                stamp,
+            )
+            for d in due
+        ]
