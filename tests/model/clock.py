@@ -8,7 +8,6 @@ every order and every tie of every deadline is explored, whatever the configured
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 from typing import Final, TypeAlias, TypeVar
 
@@ -52,8 +51,7 @@ def normal(snapshot: Snapshot, *, exact: bool = True) -> Snapshot:
     if not exact:
         activations = {path: _forget(track) for path, track in activations.items()}
         members = {path: _forget_undo(track) for path, track in members.items()}
-    return replace(
-        snapshot,
+    return snapshot._replace(
         revision=1,
         generation=1 if snapshot.generation else 0,
         armed_at_ms=_later(snapshot.armed_at_ms),
@@ -169,23 +167,20 @@ def _live(
 
 def with_due(snapshot: Snapshot, due: Due) -> Snapshot:
     """Return the snapshot at an instant when exactly `due` has passed."""
+    if not due:
+        return snapshot
+    activations, members = dict(snapshot.activations), dict(snapshot.members)
+    deadline = snapshot.deadline_at_ms
     for kind, path, name in due:
         if kind == "saga":
-            snapshot = replace(snapshot, deadline_at_ms=NOW, armed_at_ms=_armed(snapshot))
+            deadline = NOW
         elif kind == "activations":
-            changed = replace(snapshot.activations[path], **{name: NOW})
-            snapshot = replace(
-                snapshot,
-                activations={**snapshot.activations, path: changed},
-                armed_at_ms=_armed(snapshot),
-            )
+            activations[path] = evolve(activations[path], **{name: NOW})
         else:
-            undo = replace(snapshot.members[path], **{name: NOW})
-            snapshot = replace(
-                snapshot, members={**snapshot.members, path: undo}, armed_at_ms=_armed(snapshot)
-            )
-    return snapshot
-
-
-def _armed(snapshot: Snapshot) -> int | None:
-    return None if snapshot.armed_at_ms is None else NOW
+            members[path] = evolve(members[path], **{name: NOW})
+    return snapshot._replace(
+        deadline_at_ms=deadline,
+        activations=activations,
+        members=members,
+        armed_at_ms=None if snapshot.armed_at_ms is None else NOW,
+    )

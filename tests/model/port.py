@@ -44,6 +44,7 @@ from sagabus_core.vocabulary import Control
 
 from tests.model.clock import NOW, WEAK, Due, canonical_key, dues, normal, with_due
 from tests.model.messages import Answer, Command, as_result
+from tests.model.truth import misjudged
 
 __all__ = ["Act", "Engine", "Happening", "Interner", "Outcome"]
 
@@ -160,6 +161,11 @@ class Engine:
             outcome = self._judge(due, before, lambda: decide(self.definition, before, event, NOW))
         except OperationRefused:
             return None
+        if isinstance(happening, Answer):
+            retriable = self.definition.nodes[happening.path].step.retriable
+            after = self.snapshots[outcome.snapshot]
+            wrong = misjudged(before, after, happening, retriable=retriable)
+            outcome = replace(outcome, problems=(*outcome.problems, *wrong))
         if isinstance(event, WakeupDelivered) and due:
             swept = decide(self.definition, before, Sweep("sweep"), NOW)
             if self._number(swept.snapshot)[0] != outcome.snapshot:
@@ -274,5 +280,5 @@ def _expire(snapshot: Snapshot, path: str) -> Snapshot:
     activation = snapshot.activations.get(path)
     if activation is None:
         return snapshot
-    gone = replace(activation, execute_expires_at_ms=NOW - _SKEW_MS - 1)
-    return replace(snapshot, activations={**snapshot.activations, path: gone})
+    gone = activation._replace(execute_expires_at_ms=NOW - _SKEW_MS - 1)
+    return snapshot._replace(activations={**snapshot.activations, path: gone})

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions import Definition, parse_definition
-from sagabus_core.definitions.model import VariableType
-from sagabus_core.errors import ConditionError
 from sagabus_core.payload import Payload
+from sagabus_core.testing import TinyConditions
 
 from tests.model.participants import Traits
 from tests.model.world import Scenario
@@ -22,19 +21,6 @@ _TIMING: dict[str, JsonValue] = {
     "backoff": {"initial_ms": 1_000, "factor": 1, "max_ms": 1_000},
 }
 _JSON: dict[str, JsonValue] = {"content_type": "application/json", "schema_id": "model"}
-
-
-class _Flags:
-    """An expression is the name of a boolean variable; a null cannot be decided on."""
-
-    def check(self, expression: str, variables: Mapping[str, VariableType]) -> Sequence[str]:
-        return () if expression in variables else (f"{expression} is unknown",)
-
-    def evaluate(self, expression: str, variables: Mapping[str, JsonValue]) -> bool:
-        value = variables[expression]
-        if value is None:
-            raise ConditionError("condition_error", "null is neither true nor false")
-        return bool(value)
 
 
 def step(
@@ -70,7 +56,7 @@ def define(
 ) -> Definition:
     """Return a validated definition."""
     document = {"workflow": "w", "version": 1, "steps": steps, "flow": flow, **more}
-    return parse_definition(document, _Flags())
+    return parse_definition(document, TinyConditions())
 
 
 def _parallel(*names: str) -> dict[str, JsonValue]:
