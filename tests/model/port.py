@@ -166,7 +166,7 @@ class Engine:
             after = self.snapshots[outcome.snapshot]
             wrong = misjudged(before, after, happening, retriable=retriable)
             outcome = replace(outcome, problems=(*outcome.problems, *wrong))
-        if isinstance(event, WakeupDelivered) and due:
+        if isinstance(event, WakeupDelivered) and due and not outcome.problems:
             swept = decide(self.definition, before, Sweep("sweep"), NOW)
             if self._number(swept.snapshot)[0] != outcome.snapshot:
                 return replace(outcome, problems=(*outcome.problems, "SWEEP differs from wake-up"))

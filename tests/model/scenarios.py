@@ -13,7 +13,7 @@ from sagabus_core.testing import TinyConditions
 from tests.model.participants import Traits
 from tests.model.world import Scenario
 
-__all__ = ["FULL", "QUICK", "define", "flow_of", "step"]
+__all__ = ["FULL", "QUICK", "define", "flow_of", "make", "parallel", "step"]
 
 _TIMING: dict[str, JsonValue] = {
     "timeout_ms": 10_000,
@@ -59,12 +59,12 @@ def define(
     return parse_definition(document, TinyConditions())
 
 
-def _parallel(*names: str) -> dict[str, JsonValue]:
+def parallel(*names: str) -> dict[str, JsonValue]:
     branches: dict[str, JsonValue] = {f"b{n}": {"step": name} for n, name in enumerate(names)}
     return {"parallel": {"name": "par", "branches": branches}}
 
 
-def _scenario(
+def make(
     name: str,
     steps: dict[str, dict[str, JsonValue]],
     traits: Mapping[str, Traits],
@@ -85,47 +85,47 @@ _REGRETTED = step(late="compensate")
 _PIVOT = step(kind="pivot")
 _RETRIABLE = step(kind="retriable")
 
-ONE = _scenario("one-step", {"a": step()}, {"a": _FREE})
-SERIAL_2 = _scenario("serial-2", {"a": step(), "b": _REGRETTED}, {"a": _FREE, "b": _FREE})
-SERIAL_3 = _scenario(
+ONE = make("one-step", {"a": step()}, {"a": _FREE})
+SERIAL_2 = make("serial-2", {"a": step(), "b": _REGRETTED}, {"a": _FREE, "b": _FREE})
+SERIAL_3 = make(
     "serial-3",
     {"a": step(), "b": _RESOLVED, "c": _REGRETTED},
     {"a": _FREE, "b": _FREE, "c": _FREE},
 )
-PIVOT = _scenario(
+PIVOT = make(
     "serial-pivot-retriable",
     {"a": step(), "p": _PIVOT, "r": _RETRIABLE},
     {"a": _FREE, "p": _FREE, "r": _RETRIED},
 )
-RESOLVE_ONLY = _scenario(
+RESOLVE_ONLY = make(
     "resolve-only",
     {"a": _RESOLVED, "b": step(cancellable=False, late="compensate")},
     {"a": _HALTING, "b": _HALTING},
 )
-PARALLEL = _scenario(
+PARALLEL = make(
     "parallel-cancellable-resolve-only",
     {"a": step(), "b": _RESOLVED},
     {"a": _FREE, "b": _FREE},
-    flow_of(_parallel("a", "b")),
+    flow_of(parallel("a", "b")),
 )
-PARALLEL_LATE = _scenario(
+PARALLEL_LATE = make(
     "parallel-compensate-late",
     {"a": _REGRETTED, "b": _REGRETTED},
     {"a": _FREE, "b": _FREE},
-    flow_of(_parallel("a", "b")),
+    flow_of(parallel("a", "b")),
 )
 PARALLEL_HALTED = replace(
-    _scenario(
+    make(
         "parallel-halted-retry",
         {"a": step(), "b": _RESOLVED},
         {"a": Traits("SRH", "SH", lazy=False, callback=False), "b": _PLAIN},
-        flow_of(_parallel("a", "b")),
+        flow_of(parallel("a", "b")),
     ),
     operations=("retry",),
 )
 PAUSED = replace(SERIAL_2, name="serial-2-paused", operations=("pause",))
 OPERATED = replace(
-    _scenario("serial-2-operated", {"a": step(), "b": _RESOLVED}, {"a": _HALTING, "b": _PLAIN}),
+    make("serial-2-operated", {"a": step(), "b": _RESOLVED}, {"a": _HALTING, "b": _PLAIN}),
     operations=("cancel", "record", "retry"),
 )
 
