@@ -1,4 +1,4 @@
-"""`make model-check`: explore every scenario, one process each, and write build/model-check.json."""
+"""`make model-check`: explore every scenario in its own process, write build/model-check.json."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def _run(name: str) -> Report:
 
 def _told(report: Report) -> str:
     end = "exhausted" if report.exhausted else "NOT exhausted"
-    lines = [
-        f"{report.scenario:36} {report.states:>9,} states {report.transitions:>10,} transitions "
-        f"depth {report.depth:>2} {report.seconds:>6.1f} s CPU  {end}, "
+    told = (
+        f"{report.scenario:36} {report.states:>9,} states {report.transitions:>10,} transitions, "
+        f"depth {report.depth:>2}, {report.seconds:>6.1f} s CPU, {end}, "
         f"{report.violations} violations"
-    ]
+    )
+    lines = [told]
     for finding in report.findings.values():
         lines += [f"  {finding.problem}", *(f"    {line}" for line in finding.trace)]
     return "\n".join(lines) + "\n"
@@ -55,9 +56,7 @@ def _write(path: Path, scenarios: Sequence[Scenario], reports: Sequence[Report])
         "violations": sum(report.violations for report in reports),
         "exhausted": all(report.exhausted for report in reports),
         "cpu_seconds": round(sum(report.seconds for report in reports), 1),
-        "scenarios": [
-            {**asdict(report), "bounds": bounds[report.scenario]} for report in reports
-        ],
+        "scenarios": [{**asdict(report), "bounds": bounds[report.scenario]} for report in reports],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")

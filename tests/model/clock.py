@@ -80,7 +80,7 @@ def _forget(track: Activation) -> Activation:
     yes = facts_of(track) & _YES
     return Activation(
         track.state,
-        attempts={channel: _ENOUGH for channel in FORWARD_CHANNELS},
+        attempts=dict.fromkeys(FORWARD_CHANNELS, _ENOUGH),
         answers={f"E{_ENOUGH}": "S"} if yes else {},
         attested=track.attested,
         success_sequence=track.success_sequence,
@@ -93,7 +93,7 @@ def _forget_undo(track: Member) -> Member:
         return evolve(track, answers=_current(track))
     return Member(
         track.state,
-        attempts={channel: _ENOUGH for channel in UNDO_CHANNELS},
+        attempts=dict.fromkeys(UNDO_CHANNELS, _ENOUGH),
         answers={f"K{_ENOUGH}": "S"} if facts_of(track) else {},
         attested=track.attested,
     )

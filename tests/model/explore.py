@@ -7,6 +7,7 @@ import time
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tests.model.world import Scenario, Step, World
 
@@ -130,8 +131,10 @@ class _Search:
             chain.append(number)
             number = self.parents[number]
         chain.reverse()
-        lines = [self._line(step) for step in self.world.start() if step.state == self.states[0]][:1]
-        for before, after in zip(chain, chain[1:], strict=False):
+        lines = [self._line(step) for step in self.world.start() if step.state == self.states[0]][
+            :1
+        ]
+        for before, after in pairwise(chain):
             wanted = self.states[after]
             steps = self.world.moves(self.states[before])
             lines.append(self._line(next(step for step in steps if step.state == wanted)))
@@ -165,9 +168,11 @@ class _Search:
 
 def _say(part: object) -> str:
     if isinstance(part, tuple):
-        return " ".join(f"<{path or kind}.{name} passed>" for kind, path, name in part) if (
-            part and isinstance(part[0], tuple) and len(part[0]) == 3
-        ) else ""
+        return (
+            " ".join(f"<{path or kind}.{name} passed>" for kind, path, name in part)
+            if (part and isinstance(part[0], tuple) and len(part[0]) == 3)
+            else ""
+        )
     return "" if part is None else str(part)
 
 

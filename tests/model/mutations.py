@@ -12,6 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from tests.model.clock import NOW
+from tests.model.messages import Command
+from tests.model.participants import Part, Participant, Reply, Traits
+from tests.model.scenarios import define, flow_of, make, parallel, step
+from tests.model.world import Scenario
+
 from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions import Definition
 from sagabus_core.engine import (
@@ -22,22 +28,21 @@ from sagabus_core.engine import (
     ResultReceived,
     Snapshot,
     WakeupDelivered,
+    converge,
     decide,
+    forward,
+    table,
 )
-from sagabus_core.engine import converge, forward, plan, table
+from sagabus_core.engine.advance import ready_steps
 from sagabus_core.engine.draft import Draft
 from sagabus_core.engine.effects import FactKind, JournalFact
 from sagabus_core.engine.frontier import walk
 from sagabus_core.engine.inputs import Input
+from sagabus_core.engine.plan import build_plan, freeze
+from sagabus_core.engine.snapshot import Plan
 from sagabus_core.engine.table import Move, Profile, forward_move, member_move, profile_of
 from sagabus_core.engine.vocabulary import MemberState
 from sagabus_core.vocabulary import SagaStatus
-
-from tests.model.clock import NOW
-from tests.model.messages import Command
-from tests.model.participants import Part, Participant, Reply, Traits
-from tests.model.scenarios import define, flow_of, make, parallel, step
-from tests.model.world import Scenario
 
 __all__ = ["MUTATIONS", "Mutation"]
 
@@ -127,13 +132,17 @@ class ForgetfulUndo(Participant):
 def _after(change: Callable[[Snapshot, Event, Decision], Decision]) -> AbstractContextManager[Any]:
     """Change every decision after it was made."""
 
-    def changed(definition: Definition, snapshot: Snapshot, event: Event, now_at_ms: int) -> Decision:
+    def changed(
+        definition: Definition, snapshot: Snapshot, event: Event, now_at_ms: int
+    ) -> Decision:
         return change(snapshot, event, decide(definition, snapshot, event, now_at_ms))
 
     return patch(_DECIDE, changed)
 
 
-def _move(profile: Profile, state: ForwardState, given: Input, move: Move) -> AbstractContextManager[Any]:
+def _move(
+    profile: Profile, state: ForwardState, given: Input, move: Move
+) -> AbstractContextManager[Any]:
     return patch.dict(table.FORWARD[profile], {(state, given): move})
 
 
@@ -187,12 +196,12 @@ def _asks_once(track: Any) -> bool:
     return bool(fresh and _is_idle(track))
 
 
-def _plan_without_oldest(definition: Definition, view: Any, saga: str, version: int) -> plan.Plan:
+def _plan_without_oldest(definition: Definition, view: Any, saga: str, version: int) -> Plan:
     made = _build_plan(definition, view, saga, version)
     return replace(made, members=made.members[:-1])
 
 
-def _plan_with_rejected(definition: Definition, view: Any, saga: str, version: int) -> plan.Plan:
+def _plan_with_rejected(definition: Definition, view: Any, saga: str, version: int) -> Plan:
     made = _build_plan(definition, view, saga, version)
     more = tuple(p for p, a in view.activations.items() if a.state == "REJECTED")
     return replace(made, members=made.members + more)
@@ -207,7 +216,7 @@ def _walk_all(node: Any, view: Any, found: list[Any]) -> bool:
 
 def _ready_soon(draft: Draft) -> tuple[list[Any], bool]:
     done = any(a.state is ForwardState.SUCCEEDED for a in draft.activations.values())
-    return ([], True) if done else _ready_steps(draft)
+    return ([], True) if done else ready_steps(draft)
 
 
 def _member_in_hand(draft: Draft) -> str | None:
@@ -225,8 +234,7 @@ def _issue_twice(draft: Draft, path: str, track: Any, payload: Any) -> None:
 _is_idle = converge._is_idle
 _issue_one = converge._issue_one
 _running_member = converge.running_member
-_ready_steps = converge.ready_steps
-_build_plan = plan.build_plan
+_build_plan = build_plan
 _walk = walk
 
 
@@ -254,7 +262,7 @@ def _current_attempt_only(draft: Draft, event: ResultReceived, track: Any, answe
 def _freeze_at_once(draft: Draft) -> list[str]:
     if draft.abort is None:
         return _go_forward(draft)
-    converge.freeze(draft)
+    freeze(draft)
     return []
 
 
@@ -353,15 +361,23 @@ MUTATIONS: tuple[Mutation, ...] = (
         lambda: patch.object(Draft, "active", _ALWAYS_ACTIVE),
     ),
     # One per invariant.
-    _mutation("i1-plan-of-rejected", PAIR, "I1", lambda: _engine("plan.build_plan", _plan_with_rejected)),
-    _mutation("i2-freeze-at-once", TRIO, "I2", lambda: _engine("converge._go_forward", _freeze_at_once)),
-    _mutation("i3-plan-too-short", PAIR, "I3", lambda: _engine("plan.build_plan", _plan_without_oldest)),
+    _mutation(
+        "i1-plan-of-rejected", PAIR, "I1", lambda: _engine("plan.build_plan", _plan_with_rejected)
+    ),
+    _mutation(
+        "i2-freeze-at-once", TRIO, "I2", lambda: _engine("converge._go_forward", _freeze_at_once)
+    ),
+    _mutation(
+        "i3-plan-too-short", PAIR, "I3", lambda: _engine("plan.build_plan", _plan_without_oldest)
+    ),
     _mutation("i5-terminal-revives", replace(PAIR, exact=True), "I5", lambda: _after(_revive)),
     _mutation("i6-never-armed", PAIR, "I6", lambda: _engine("decide.arm", _nothing)),
     _mutation("i7-all-at-once", PAIR, "I7", lambda: _engine("advance.walk", _walk_all)),
     _mutation("i8-issued-twice", PAIR, "I8", lambda: _engine("converge._issue_one", _issue_twice)),
     _mutation("i13-taken-twice", PAIR, "I13", lambda: _after(_apply_again)),
-    _mutation("i11-completed-early", PAIR, "I11", lambda: _engine("converge.ready_steps", _ready_soon)),
+    _mutation(
+        "i11-completed-early", PAIR, "I11", lambda: _engine("converge.ready_steps", _ready_soon)
+    ),
     _mutation(
         "i12-compensated-early",
         PAIR,

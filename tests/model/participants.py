@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from sagabus_core.engine import Channel
-
 from tests.model.messages import Answer, Command
+
+from sagabus_core.engine import Channel
 
 __all__ = ["Part", "Participant", "Reply", "Traits", "happened", "undone"]
 
@@ -190,7 +190,6 @@ class Participant:
 
     def resolve_undo(self, part: Part, command: Command) -> Iterator[Reply]:
         """Say what became of the COMPENSATE; REJECTED means: not done, ask again."""
-        settled = {"undo_asked": 0, "undo_halted_under": None}
         match part.undone:
             case "S":
                 yield part, "S"
@@ -198,14 +197,12 @@ class Participant:
                 yield part, "R"
             case "A" | "N":
                 yield part, "U"
-                found = part.undone == "A"
-                yield part._replace(undone="S" if found else "-", **settled), "S" if found else "R"
+                yield self._found_undo(part)
                 if "H" in self.traits.undo:
                     halted, under = part.undone.lower(), command.operation
                     yield part._replace(undone=halted, undo_halted_under=under), "H"
             case _ if self._opens(command, part.undo_halted_under):
-                found = part.undone == "a"
-                yield part._replace(undone="S" if found else "-", **settled), "S" if found else "R"
+                yield self._found_undo(part)
             case _:
                 yield part, "H"
 
@@ -232,6 +229,12 @@ class Participant:
     @staticmethod
     def _opens(command: Command, halted_under: str | None) -> bool:
         return command.operation is not None and command.operation != halted_under
+
+    @staticmethod
+    def _found_undo(part: Part) -> Reply:
+        real = undone(part)
+        settled = part._replace(undone="S" if real else "-", undo_asked=0, undo_halted_under=None)
+        return settled, "S" if real else "R"
 
     def _found(self, part: Part, yes: str, no: str) -> Reply:
         if happened(part):

@@ -7,6 +7,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from tests.model.clock import NOW, WEAK, Due, canonical_key, dues, normal, with_due
+from tests.model.messages import Answer, Command, as_result
+from tests.model.truth import misjudged
+
 from sagabus_core.definitions import Definition
 from sagabus_core.engine import (
     AttestedBranch,
@@ -41,10 +45,6 @@ from sagabus_core.engine.vocabulary import UNDO_CHANNELS
 from sagabus_core.errors import OperationRefused, SagabusError
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Control
-
-from tests.model.clock import NOW, WEAK, Due, canonical_key, dues, normal, with_due
-from tests.model.messages import Answer, Command, as_result
-from tests.model.truth import misjudged
 
 __all__ = ["Act", "Engine", "Happening", "Interner", "Outcome"]
 
@@ -92,7 +92,7 @@ Happening: TypeAlias = Answer | Act
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One possible decision: what passed before it, the next snapshot, what it issued, what is wrong."""
+    """One possible decision: what had passed, the next snapshot, what was issued, what is wrong."""
 
     due: Due
     snapshot: int
@@ -192,9 +192,7 @@ class Engine:
             case _:
                 return RecordOutcome(operation, self._attest(happening), "seen", _SKEW_MS)
 
-    def _attest(
-        self, act: Act
-    ) -> AttestedOutcome | AttestedUndo | AttestedBranch | AttestedOutput:
+    def _attest(self, act: Act) -> AttestedOutcome | AttestedUndo | AttestedBranch | AttestedOutput:
         match act.kind:
             case "attest":
                 outcome = ForwardState(act.said)
@@ -213,9 +211,7 @@ class Engine:
                     act.subject, Payload(contract.content_type, contract.schema_id, body)
                 )
 
-    def _judge(
-        self, due: Due, before: Snapshot | None, make: Callable[[], Decision]
-    ) -> Outcome:
+    def _judge(self, due: Due, before: Snapshot | None, make: Callable[[], Decision]) -> Outcome:
         self.decisions += 1
         try:
             decision = make()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tests.model.participants import Traits
+from tests.model.world import Scenario
+
 from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions import Definition, parse_definition
 from sagabus_core.payload import Payload
 from sagabus_core.testing import TinyConditions
-
-from tests.model.participants import Traits
-from tests.model.world import Scenario
 
 __all__ = ["FULL", "QUICK", "define", "flow_of", "make", "parallel", "step"]
 
@@ -24,7 +24,11 @@ _JSON: dict[str, JsonValue] = {"content_type": "application/json", "schema_id": 
 
 
 def step(
-    *, cancellable: bool = True, late: str = "accept", kind: str = "compensatable", **more: JsonValue
+    *,
+    cancellable: bool = True,
+    late: str = "accept",
+    kind: str = "compensatable",
+    **more: JsonValue,
 ) -> dict[str, JsonValue]:
     """Return a step of a definition; `late`: accept or compensate."""
     if kind == "retriable":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.model.explore import Report, explore
 from tests.model.scenarios import FULL, QUICK
 from tests.model.world import Scenario

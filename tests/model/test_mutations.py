@@ -1,14 +1,12 @@
-"""The checker can fail: every departure undone and every seeded fault is found, by a short trace."""
+"""The checker can fail: every departure undone, every seeded fault, is found by a short trace."""
 
 from __future__ import annotations
 
 import pytest
-
 from tests.model.explore import explore
 from tests.model.mutations import MUTATIONS, Mutation
 
 LONGEST_TRACE = 16
-SOUND = sorted({m.scenario.name: m for m in MUTATIONS}.values(), key=lambda m: m.scenario.name)
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tests.model.messages import Answer
+from tests.model.participants import Part, happened, undone
+
 from sagabus_core.definitions import Definition
 from sagabus_core.definitions.model import StepKind
 from sagabus_core.engine import Activation, Member, Snapshot
 from sagabus_core.vocabulary import SagaStatus
-
-from tests.model.messages import Answer
-from tests.model.participants import Part, happened, undone
 
 __all__ = ["misjudged", "untrue"]
 
@@ -22,16 +22,12 @@ _WEAK = {"U", "H", "P", "TH"}
 _OPEN = {"EXECUTING", "CANCELLING", "RESOLVING", "COMPENSATING"}
 
 
-def untrue(
-    definition: Definition, saga: Snapshot, parts: Mapping[str, Part]
-) -> tuple[str, ...]:
+def untrue(definition: Definition, saga: Snapshot, parts: Mapping[str, Part]) -> tuple[str, ...]:
     """Return everything that the saga claims and that is not so."""
     return tuple(_untrue(definition, saga, parts))
 
 
-def _untrue(
-    definition: Definition, saga: Snapshot, parts: Mapping[str, Part]
-) -> Iterator[str]:
+def _untrue(definition: Definition, saga: Snapshot, parts: Mapping[str, Part]) -> Iterator[str]:
     for path, part in parts.items():
         real = happened(part) and not undone(part)
         activation = saga.activations.get(path)

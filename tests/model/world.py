@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
 
-from sagabus_core.definitions import Definition
-from sagabus_core.engine import ManualReason, Snapshot, StartRequest
-from sagabus_core.payload import Payload
-from sagabus_core.vocabulary import Control, SagaStatus
-
 from tests.model.messages import Answer, Command, Message
 from tests.model.participants import Part, Participant, Traits, happened, undone
 from tests.model.port import Act, Engine, Interner, Outcome
 from tests.model.truth import untrue
+
+from sagabus_core.definitions import Definition
+from sagabus_core.engine import ManualReason, Snapshot, StartRequest
+from sagabus_core.payload import Payload
+from sagabus_core.vocabulary import Control, SagaStatus
 
 __all__ = ["Rest", "Scenario", "Step", "World"]
 
@@ -162,7 +162,9 @@ class World:
                         (how, message), number, (snapshot, parts, left, after)
                     )
                 else:
-                    yield from self._to_engine((how, message), message, (snapshot, parts, left, after))
+                    yield from self._to_engine(
+                        (how, message), message, (snapshot, parts, left, after)
+                    )
 
     def _to_participant(
         self, label: tuple[object, ...], number: int, at: tuple[int, int, int, int]
@@ -231,7 +233,7 @@ class World:
                     yield from self._land((act, outcome.due), outcome, known, flying, after)
 
     def _resume(self, snapshot: int, parts: int, net: int, rest: int) -> Iterator[Step]:
-        """Apply what was deferred, in order, on the PAUSED snapshot; then go on. One transaction."""
+        """In one transaction: apply what was deferred, in order, while PAUSED; then go on."""
         now = self.rests.values[rest]
         after = self.rests(now._replace(deferred=()))
         problems: tuple[str, ...] = ()
@@ -328,7 +330,7 @@ class World:
         found = self._replies[parts, number] = [
             (
                 self.parts((*now[:at], part, *now[at + 1 :])),
-                word and Answer(command.path, command.channel, command.attempt, word),
+                Answer(command.path, command.channel, command.attempt, word) if word else None,
             )
             for part, word in self._actors[at].handle(now[at], command)
         ]
