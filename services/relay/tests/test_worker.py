@@ -17,7 +17,7 @@ from sagabus_relay.slots import Slot
 from sagabus_relay.table import Fetch
 from sagabus_relay.worker import SlotWorker, WorkerPolicy
 from sagabus_runtime import BackOffPolicy, Pulse
-from sagabus_store import StoreUnavailable
+from sagabus_store import StoreRejected, StoreUnavailable
 from sagabus_testkit import eventually
 
 SLOT = Slot("orders", 0, 1)
@@ -83,14 +83,15 @@ def worker(table: Table, delivery: Delivered, lease: Lease | None = None) -> Slo
 
 async def test_outages_delay_and_lose_nothing() -> None:
     table = Table(25)
-    delivery = Delivered(BusUnavailable("x", "x"), Unsent("broker away"), Unsent("broker away"))
+    away, odd = BusUnavailable("x", "x"), StoreRejected("x", "x")
+    delivery = Delivered(away, Unsent("broker away"), odd, Unsent("broker away"))
     subject = worker(table, delivery)
     task = asyncio.create_task(subject.run())
     await eventually(lambda: not table.hot)
     subject.stop()
     await task
     assert delivery.sent == list(range(25))
-    assert delivery.log == ["open", "open", "close", "abandon"]
+    assert delivery.log == ["open"] * 3 + ["close", "abandon"]
 
 
 async def test_a_fenced_producer_is_not_opened_again_without_a_new_lease() -> None:

@@ -186,7 +186,7 @@ class Desk:
         if known is not None:
             entry = self._entries.get(work.saga_id)
             present = known if entry is None else known.at(entry.snapshot)
-            self._answers.append(starts.answer_known(work, present, self._scene))
+            self._answer(work, starts.answer_known(work, present, self._scene))
             return
         ref = self._choose(work)
         if isinstance(ref, SagabusError):
@@ -229,7 +229,13 @@ class Desk:
 
     def _refuse(self, work: StartWork, problem: str | SagabusError) -> None:
         self._outcome.refused += 1
-        self._answers.append(starts.refusal(work, problem, self._scene))
+        self._answer(work, starts.refusal(work, problem, self._scene))
+
+    def _answer(self, work: StartWork, row: OutboxRow) -> None:
+        """Put an answer in its place among the records of its saga, or before a saga begins."""
+        entry = self._entries.get(work.saga_id)
+        rows_of_key = self._answers if entry is None else entry.rows
+        rows_of_key.append(row)
 
     async def _take_keys(self) -> None:
         """Take the keys of new sagas, last of all locks; raises `RivalStart` if one is taken."""
@@ -252,5 +258,5 @@ class Desk:
             for item in self._outcome.rejected
         ]
         records = [row for entry in entries for row in entry.rows]
-        await outbox.append(self._conn, [*records, *self._answers, *letters])
+        await outbox.append(self._conn, [*self._answers, *records, *letters])
         await reach("orchestrator.after-outbox")

@@ -128,7 +128,7 @@ class Entry:
             step=effect.step,
             activation=effect.activation,
             phase=effect.phase,
-            target=effect.target,  # type: ignore[arg-type]  # a channel asks of no other
+            target=effect.target,
             attempt=effect.attempt,
             effect_id=effect_id,
             command_id=command_id,

@@ -154,6 +154,7 @@ class Operations:
     ) -> OperationOutcome:
         quotas = await rows.lock_quotas(conn, [entry.snapshot.tenant])
         now = await now_ms(conn)
+        await reach("orchestrator.after-clock")
         decision = decide(entry.definition, entry.snapshot, event, now)
         letters: Sequence[Rejected] = ()
         if isinstance(event, Resume):
@@ -173,6 +174,7 @@ class Operations:
             for item in letters
         ]
         await outbox.append(conn, [*entry.rows, *dead])
+        await reach("orchestrator.after-outbox")
         return await self._record(conn, entry, event, decision, now)
 
     async def _record(

@@ -16,6 +16,7 @@ from sagabus_relay.plan import Limits, Round, plan, settle
 from sagabus_relay.table import Fetch, OutboxTable
 from sagabus_runtime import BackOff, BackOffPolicy, failpoints
 from sagabus_runtime.errors import is_retryable
+from sagabus_store import StoreError
 
 __all__ = ["SlotWorker", "WorkerPolicy"]
 
@@ -86,7 +87,8 @@ class SlotWorker:
             self.lease.end()
             await self._sit_out(f"{type(error).__name__}: {error}")
         except Exception as error:
-            if not is_retryable(error):
+            # Whatever one outbox's database says, it is no reason to stop relaying the others.
+            if not (is_retryable(error) or isinstance(error, StoreError)):
                 raise
             await self._sit_out(f"{type(error).__name__}: {error}")
 
