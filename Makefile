@@ -28,6 +28,9 @@ up: setup ## start a local Kafka and Postgres to explore, print how to reach the
 down: setup ## stop what `make up` started
 	$(BIN)/sagabus down
 
+demo: setup ## 200 orders through real services that are killed meanwhile; checks every book, under 90 s
+	$(BIN)/sagabus demo
+
 test: setup ## unit, architecture, contract, integration and acceptance tests on real Kafka and Postgres
 	$(BIN)/pytest -m "not drill"
 

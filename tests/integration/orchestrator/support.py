@@ -1,5 +1,6 @@
 """The orchestrator on a real database, driven record by record: the test is Kafka and the relay."""
 
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from sagabus_core import ids
 from sagabus_core.canonical import JsonValue, canonical_bytes
+from sagabus_core.engine import Operation, Pause, Resume
+from sagabus_core.errors import SagabusError
 from sagabus_core.vocabulary import ResultStatus, TerminalStatus
 from sagabus_expressions import CelConditions
 from sagabus_messages import (
@@ -33,12 +36,15 @@ from sagabus_messages import (
 from sagabus_orchestrator.app import COMPONENTS
 from sagabus_orchestrator.catalog import CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.events import OrchestratorEvents
-from sagabus_orchestrator.handler import Handler
+from sagabus_orchestrator.handler import Handler, Sweeper
 from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.registry import Registry
-from sagabus_store import Connection, Database, DatabaseOptions, InboxWindow, inbox, migrate
+from sagabus_orchestrator.tenants import Tenants
+from sagabus_store import Database, DatabaseOptions, InboxWindow, inbox, migrate
+from sagabus_testkit import eventually
 
 TOPICS = Topics("")
+WINDOW = InboxWindow(30)
 TIMING: JsonValue = {"timeout_ms": 1_000, "attempts": 3, "backoff": {"initial_ms": 100}}
 RESOLVE: JsonValue = {
     "timeout_ms": 1_000,
@@ -46,6 +52,18 @@ RESOLVE: JsonValue = {
     "backoff": {"initial_ms": 100},
     "budget_ms": 60_000,
 }
+
+
+TABLES = (
+    *("saga", "saga_key", "journal", "inbox", "outbox", "deferred_message", "operation"),
+    *("tenant_quota", "definition"),
+)
+
+IDENTITY = (
+    *("saga_id", "tenant", "workflow", "business_key", "definition_version", "definition_digest"),
+    *("step", "activation", "phase", "target", "attempt", "effect_id", "command_id"),
+)
+"""What a result copies from its command."""
 
 
 def step(participant: str, kind: str, *, cancellable: bool = False) -> dict[str, JsonValue]:
@@ -113,7 +131,9 @@ class Rig:
     handler: Handler
     registry: Registry
     operations: Operations
+    sweeper: Sweeper
     watcher: CatalogWatcher
+    tenants: Tenants
     _offset: int = 0
     _seen: int = 0
     sent: list[Message] = field(default_factory=list)
@@ -132,6 +152,7 @@ class Rig:
         version: int | None = None,
         payload: JsonValue = None,
         schema: str = "order.v1",
+        at_ms: int | None = None,
     ) -> Record:
         body = Start(
             tenant=tenant,
@@ -140,7 +161,7 @@ class Rig:
             business_key=key,
             payload=json_payload(payload or {"sku": "widget"}, schema),
         )
-        stamp = Stamp(source_of("shop"), self.now_ms())
+        stamp = Stamp(source_of("shop"), at_ms or self.now_ms())
         return self.record(encode(body, TOPICS.start, stamp, ce_id=start_id or str(uuid4())))
 
     def result_record(
@@ -151,26 +172,13 @@ class Rig:
         participant: str | None = None,
         terminal: TerminalStatus | None = None,
         ordinal: int = 1,
+        at_ms: int | None = None,
+        **changes: object,
     ) -> Record:
+        """Return an answer to a command; `changes` replace what it copies from there."""
+        copied = {name: getattr(command, name) for name in IDENTITY}
         body = Result(
-            **{
-                name: getattr(command, name)
-                for name in [
-                    "saga_id",
-                    "tenant",
-                    "workflow",
-                    "business_key",
-                    "definition_version",
-                    "definition_digest",
-                    "step",
-                    "activation",
-                    "phase",
-                    "target",
-                    "attempt",
-                    "effect_id",
-                    "command_id",
-                ]
-            },
+            **{**copied, **changes},
             event_id=ids.result_event_id(command.command_id, ordinal),
             status=status,
             terminal_status=terminal,
@@ -181,7 +189,7 @@ class Rig:
             command.step, "inventory"
         )
         return self.record(
-            encode(body, TOPICS.result(owner), Stamp(source_of(owner), self.now_ms()))
+            encode(body, TOPICS.result(owner), Stamp(source_of(owner), at_ms or self.now_ms()))
         )
 
     def wakeup_record(self, request: WakeupRequest) -> Record:
@@ -240,6 +248,96 @@ class Rig:
         await self.watcher.refresh()
         return published.ref
 
+    def saga(self, key: str, tenant: str = "acme", workflow: str = "order") -> str:
+        return ids.saga_id(tenant, workflow, key)
+
+    async def run(self, statement: str, *arguments: object) -> None:
+        async with self.database.connection() as conn:
+            await conn.execute(statement, *arguments)
+
+    async def wipe(self) -> None:
+        """Empty every table, so that the next test begins as on a new database."""
+        await self.run("alter table saga drop constraint if exists forbidden")
+        for table in TABLES:
+            await self.run(f"delete from {table}")
+        await self.run("update definition_generation set generation = generation + 1")
+
+    async def value(self, statement: str, *arguments: object) -> object:
+        async with self.database.connection() as conn:
+            return await conn.fetchval(statement, *arguments)
+
+    async def snapshot(self, key: str) -> dict[str, JsonValue]:
+        raw = await self.value("select snapshot from saga where id = $1", self.saga(key))
+        assert isinstance(raw, bytes)
+        found: dict[str, JsonValue] = json.loads(raw)
+        return found
+
+    async def break_snapshot(self, key: str, **changes: JsonValue) -> bytes:
+        """Store what no release has ever written (or another version); return what was there."""
+        before = await self.value("select snapshot from saga where id = $1", self.saga(key))
+        assert isinstance(before, bytes)
+        changed = {**json.loads(before), "v": changes["version"]} if changes else ["nonsense"]
+        await self.restore_snapshot(key, json.dumps(changed).encode())
+        return before
+
+    async def restore_snapshot(self, key: str, snapshot: bytes) -> None:
+        await self.run("update saga set snapshot = $2 where id = $1", self.saga(key), snapshot)
+
+    async def facts(self, key: str) -> list[dict[str, JsonValue]]:
+        """Return the journal of a saga in order."""
+        async with self.database.connection() as conn:
+            rows = await conn.fetch(
+                "select fact from journal where saga_id = $1 order by revision, ordinal",
+                self.saga(key),
+            )
+        return [json.loads(row["fact"]) for row in rows]
+
+    async def until(self, at_ms: int) -> None:
+        """Wait until the database clock has passed an instant."""
+
+        async def passed() -> bool:
+            return await self.database.now_ms() > at_ms
+
+        await eventually(passed)
+
+    async def forbid_key(self, key: str) -> None:
+        await self.run(f"alter table saga add constraint forbidden check (business_key <> '{key}')")
+
+    async def set_quota(self, tenant: str, max_active: int) -> None:
+        await self.tenants.set_quota(tenant, max_active)
+
+    async def until_idle_in_transaction(self) -> None:
+        """Wait until another session stands inside of a transaction."""
+        await eventually(
+            lambda: self.value(
+                "select count(*) from pg_stat_activity where datname = current_database()"
+                " and pid <> pg_backend_pid() and state = 'idle in transaction'"
+            )
+        )
+
+    async def kill_sessions(self) -> None:
+        """End every other session that is inside of a transaction, once there is one."""
+        async with self.database.connection() as conn:
+            await eventually(
+                lambda: conn.fetchval(
+                    "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+                    " where datname = current_database() and pid <> pg_backend_pid()"
+                    " and state = 'idle in transaction'"
+                )
+            )
+
+
+def operation(name: str, expected_revision: int | None = None) -> Operation:
+    return Operation(name, "ada", "because", expected_revision)
+
+
+def pause(name: str) -> Pause:
+    return Pause(operation(name))
+
+
+def resume(name: str, expected_revision: int | None = None) -> Resume:
+    return Resume(operation(name, expected_revision))
+
 
 def commands(messages: Iterable[Message]) -> list[Command]:
     return [message for message in messages if isinstance(message, Command)]
@@ -249,24 +347,40 @@ def lifecycle(messages: Iterable[Message]) -> list[Lifecycle]:
     return [message for message in messages if isinstance(message, Lifecycle)]
 
 
-async def prepare(connection: Connection) -> None:
+async def prepare(dsn: str) -> None:
+    """Make the tables and partitions of an orchestrator's database."""
+    await migrate(dsn, COMPONENTS)
+    database = Database(dsn, DatabaseOptions(application_name="test", pool_size=1))
+    await database.open()
     today = datetime.now(UTC).date()
-    await connection.fetchval(
-        "select journal_create_partitions($1::date, $2::date)", today, today + timedelta(days=40)
-    )
+    await inbox.maintain(database, WINDOW)
+    async with database.connection() as conn:
+        await conn.fetchval(
+            "select journal_create_partitions($1::date, $2::date)",
+            today,
+            today + timedelta(days=40),
+        )
+    await database.close()
 
 
 async def open_rig(dsn: str) -> Rig:
-    await migrate(dsn, COMPONENTS)
+    """Return a replica on a prepared database."""
     database = Database(dsn, DatabaseOptions(application_name="test", pool_size=8))
     await database.open()
-    window = InboxWindow(30)
-    await inbox.maintain(database, window)
-    async with database.connection() as conn:
-        await prepare(conn)
     watcher = CatalogWatcher(database, CelConditions())
-    await watcher.refresh()
-    handler = Handler(database, TOPICS, watcher, window, OrchestratorEvents(CollectorRegistry()))
-    registry = Registry(database, CelConditions(), TOPICS)
-    operations = Operations(database, TOPICS, watcher)
-    return Rig(database, handler, registry, operations, watcher)
+    try:
+        await watcher.refresh()
+    except SagabusError:
+        await database.close()
+        raise
+    events = OrchestratorEvents(CollectorRegistry())
+    handler = Handler(database, TOPICS, watcher, WINDOW, events)
+    return Rig(
+        database=database,
+        handler=handler,
+        registry=Registry(database, CelConditions(), TOPICS),
+        operations=Operations(database, TOPICS, watcher, manual_close_enabled=True),
+        sweeper=Sweeper(database, handler, events, interval_ms=50, grace_ms=0),
+        watcher=watcher,
+        tenants=Tenants(database),
+    )

@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import pytest
@@ -65,7 +65,7 @@ class Rig:
         phase: Phase,
         attempt: int = 1,
         *,
-        target: Phase | None = None,
+        target: Literal[Phase.EXECUTE, Phase.COMPENSATE] | None = None,
         key: str = "ORD-1",
         operation: str | None = None,
         expires_in_ms: int = 60_000,
@@ -107,9 +107,7 @@ class Rig:
         await CommandBatches(self.shell).process(records)
         return await self.answers()
 
-    async def ask(
-        self, phase: Phase, attempt: int = 1, target: Phase | None = None
-    ) -> list[Result]:
+    async def ask(self, phase: Phase, attempt: int = 1, target: Any = None) -> list[Result]:
         """Deliver one command and return what was answered at once."""
         return await self.send(self.command(phase, attempt, target=target))
 

@@ -24,7 +24,7 @@ from sagabus_relay.config import OutboxSource
 from sagabus_relay.table import OutboxTable
 from sagabus_runtime.lifecycle import ServeOptions, serve
 from sagabus_store import SHARED, Database, DatabaseOptions, migrate, outbox
-from sagabus_testkit import LocalStack
+from sagabus_testkit import LocalStack, eventually
 
 
 @dataclass
@@ -142,6 +142,9 @@ class RelayProcess:
 
     def says(self, event: str) -> int:
         return self.log.read_text().count(event)
+
+    async def until(self, event: str, times: int) -> None:
+        await eventually(lambda: self.says(event) >= times, within=20)
 
 
 def row(topic: str, key: str, number: int, size: int = 0) -> OutboxRow:

@@ -75,6 +75,15 @@ async def arrived(orders: Bench) -> int:
     return len({number(record) for record in await read(orders.stack, orders.topic)})
 
 
+async def moving(orders: Bench, within: float = 20) -> None:
+    before = await arrived(orders)
+
+    async def more() -> bool:
+        return await arrived(orders) > before + 100
+
+    await eventually(more, within=within)
+
+
 async def verify(orders: Bench, written: int) -> None:
     """Everything written has arrived, and every key's first occurrences are in order."""
     await eventually(orders.drained, within=40)
@@ -85,7 +94,7 @@ async def verify(orders: Bench, written: int) -> None:
 
 
 @pytest.mark.parametrize("delivery", ["fenced", "transactional"])
-async def test_a_killed_owner_is_replaced_and_nothing_is_lost(
+async def test_trap_18_a_killed_owner_is_replaced_and_nothing_is_lost(
     orders: Bench, relays: Relays, delivery: str
 ) -> None:
     first = relays.start_owner("first", relay_delivery=delivery)
@@ -95,19 +104,14 @@ async def test_a_killed_owner_is_replaced_and_nothing_is_lost(
         await writer.until(400)
         await eventually(lambda: arrived(orders), within=20)
         first.kill()
-        at_kill = await arrived(orders)
-
-        async def moving_again() -> bool:
-            return await arrived(orders) > at_kill + 100
-
         # The lease (3 s) and a turn of the keeper; the rest is for a machine that is busy.
-        await eventually(moving_again, within=15)
+        await moving(orders, within=15)
     assert second.says("relay.slot_taken") == 1
     await verify(orders, writer.written)
 
 
 @pytest.mark.parametrize("delivery", ["fenced", "transactional"])
-async def test_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
+async def test_trap_12_and_18_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
     orders: Bench, relays: Relays, delivery: str
 ) -> None:
     first = relays.start_owner("first", relay_delivery=delivery)
@@ -116,25 +120,12 @@ async def test_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
     async with writer.writing():
         for paused, other in ((first, second), (second, first)):
             await writer.until(writer.written + 200)
-            taken = other.says("relay.slot_taken")
+            taken, lost = other.says("relay.slot_taken"), paused.says("relay.slot_lost")
             paused.signal(signal.SIGSTOP)
-
-            def other_took(other: RelayProcess = other, taken: int = taken) -> bool:
-                return other.says("relay.slot_taken") > taken
-
-            await eventually(other_took, within=15)
-            before = await arrived(orders)
-
-            async def moving_again(before: int = before) -> bool:
-                return await arrived(orders) > before + 100
-
-            await eventually(moving_again, within=20)
+            await other.until("relay.slot_taken", taken + 1)
+            await moving(orders)
             paused.signal(signal.SIGCONT)
-
-            def gave_up(paused: RelayProcess = paused) -> bool:
-                return paused.says("relay.slot_lost") > 0
-
-            await eventually(gave_up, within=15)
+            await paused.until("relay.slot_lost", lost + 1)
     await verify(orders, writer.written)
     assert first.process.poll() is None
     assert second.process.poll() is None
@@ -158,7 +149,7 @@ async def test_a_crash_between_any_two_statements_loses_nothing(
     await verify(orders, 300)
 
 
-async def test_a_round_that_hangs_past_its_lease_is_not_settled_by_the_old_owner(
+async def test_trap_12_a_round_that_hangs_past_its_lease_is_not_settled_by_the_old_owner(
     orders: Bench, relays: Relays
 ) -> None:
     """A refused row would be parked by an owner that lost its lease while it hung."""

@@ -98,7 +98,7 @@ async def test_tombstones_go_after_the_window_and_armed_rows_never(timer: Bench)
 
 
 @pytest.mark.parametrize("point", ["timer.after-take", "timer.before-fire-commit"])
-async def test_a_failure_while_firing_loses_nothing_and_fires_once(
+async def test_trap_17_a_failure_while_firing_loses_nothing_and_fires_once(
     timer: Bench, point: str
 ) -> None:
     now = await timer.now_ms()

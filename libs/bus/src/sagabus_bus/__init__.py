@@ -21,6 +21,7 @@ from sagabus_bus.ports import BatchHandler, Guard, Pulse, RowPublisher
 from sagabus_bus.producing import PublisherOptions, partition_of
 from sagabus_bus.publisher import Publisher
 from sagabus_bus.subscriber import BatchSubscriber, Subscription
+from sagabus_bus.tail import Tail
 from sagabus_bus.worker import BatchWorker, WorkerOptions
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "Refused",
     "RowPublisher",
     "Subscription",
+    "Tail",
     "TopicAdmin",
     "TopicMismatch",
     "TopicUnavailable",

@@ -33,7 +33,7 @@ __all__ = [
     "TopicAdmin",
 ]
 
-CREATION_TIMEOUT_S: Final = 15.0
+CREATION_TIMEOUT_S: Final = 60.0
 CREATION_POLL_S: Final = 0.02
 BROKER_DEFAULT: Final = -1
 PATIENCE_S: Final = 10.0
@@ -245,10 +245,19 @@ class TopicAdmin:
                     await asyncio.sleep(CREATION_POLL_S)
                     counts = await self.partition_counts(names)
                 # Only a leader answers this; metadata names leaders before they have begun.
-                await self.end_offsets(names)
+                await self._begun(names)
         except TimeoutError as error:
             raise BusUnavailable("bus_unavailable", "created topics do not appear") from error
         return counts
+
+    async def _begun(self, names: list[str]) -> None:
+        while True:
+            try:
+                await self.end_offsets(names)
+            except BusUnavailable:  # a busy broker takes its time over hundreds of partitions
+                await asyncio.sleep(CREATION_POLL_S)
+            else:
+                return
 
     async def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         counts = await self.partition_counts(topics)

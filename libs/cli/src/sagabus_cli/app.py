@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from sagabus_cli import stack
 from sagabus_cli.commands import CommandGroup
+from sagabus_cli.connection import Connection, choose_connection
 from sagabus_cli.errors import INTERNAL_ERROR, INTERRUPTED, UsageError, exit_code_of
 from sagabus_cli.output import Output, choose_output
 from sagabus_core.errors import SagabusError
@@ -19,6 +20,7 @@ from sagabus_core.errors import SagabusError
 __all__ = ["build", "main", "run"]
 
 _GLOBAL = ("--json", "--debug")
+_WITH_VALUE = ("--kafka", "--postgres", "--topic-prefix")
 
 
 def build() -> typer.Typer:
@@ -53,20 +55,38 @@ def _globals(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True)
     ] = False,
+    kafka: Annotated[str | None, typer.Option(help="Bootstrap servers [SAGABUS_KAFKA].")] = None,
+    postgres: Annotated[
+        str | None, typer.Option(help="DSN of the orchestrator's database [SAGABUS_POSTGRES].")
+    ] = None,
+    topic_prefix: Annotated[
+        str | None, typer.Option(help="Prefix of the topics [SAGABUS_TOPIC_PREFIX].")
+    ] = None,
 ) -> None:
     """Durable sagas over Kafka and Postgres.
+
+    Global options may stand at any place. Without addresses the local stack of `up` is used.
 
     Exit codes: 0 well, 1 bad outcome, 2 usage, 3 not reachable, 4 refused, 5 internal error.
     """
     choose_output(Output(as_json=as_json, debug=debug))
+    choose_connection(Connection(kafka, postgres, topic_prefix))
 
 
 def _hoist(arguments: Sequence[str]) -> list[str]:
-    """Move the global flags to the front, so that they may stand behind a sub-command."""
+    """Move the global options to the front, so that they may stand behind a sub-command."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    flags = [flag for flag in _GLOBAL if flag in arguments[:end]]
-    rest = [argument for argument in arguments[:end] if argument not in _GLOBAL]
-    return [*flags, *rest, *arguments[end:]]
+    front: list[str] = []
+    rest: list[str] = []
+    words = iter(arguments[:end])
+    for word in words:
+        if word in _WITH_VALUE:
+            front += [word, *([value] if (value := next(words, None)) is not None else [])]
+        elif word in _GLOBAL or word.startswith(tuple(f"{name}=" for name in _WITH_VALUE)):
+            front.append(word)
+        else:
+            rest.append(word)
+    return [*front, *rest, *arguments[end:]]
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,3 +1,19 @@
-"""Client of sagabus: start, read and await sagas."""
+"""Client of sagabus: start sagas and await their outcomes; publish business events."""
 
-__all__: list[str] = []
+from sagabus_client.client import SagabusClient
+from sagabus_client.errors import ClientError, OutcomePending, StartNotSent, StartUnsendable
+from sagabus_client.events import BusinessEvent, publish
+from sagabus_client.values import Outcome, SagaHandle, StartCommand
+
+__all__ = [
+    "BusinessEvent",
+    "ClientError",
+    "Outcome",
+    "OutcomePending",
+    "SagaHandle",
+    "SagabusClient",
+    "StartCommand",
+    "StartNotSent",
+    "StartUnsendable",
+    "publish",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 __all__ = ["Headers", "OutboxRow", "Record", "pack_headers", "unpack_headers"]
@@ -51,11 +52,18 @@ def pack_headers(headers: Headers) -> bytes:
 
 def unpack_headers(packed: bytes) -> Headers:
     """Return what `pack_headers` packed."""
-    position = 0
-    texts: list[bytes] = []
-    while position < len(packed):
+    position, end = 0, len(packed)
+    headers: list[tuple[str, bytes]] = []
+    while position < end:
         (length,) = _LENGTH.unpack_from(packed, position)
-        position += _LENGTH.size
-        texts.append(packed[position : position + length])
-        position += length
-    return tuple((texts[i].decode(), texts[i + 1]) for i in range(0, len(texts), 2))
+        value_at = position + _LENGTH.size + length
+        name = packed[position + _LENGTH.size : value_at]
+        (length,) = _LENGTH.unpack_from(packed, value_at)
+        position = value_at + _LENGTH.size + length
+        headers.append((_text(name), packed[value_at + _LENGTH.size : position]))
+    return tuple(headers)
+
+
+@lru_cache(maxsize=256)
+def _text(name: bytes) -> str:
+    return name.decode()

@@ -118,7 +118,9 @@ class ParticipantService:
         topics = Topics(self._settings.topic_prefix)
         shell = Shell(self._participant, db, topics, self._meters, self._window)
         connection = KafkaConnection.of(self._settings, f"sagabus-{self.name}")
-        subscription = Subscription(shell.consumer, (topics.command(self.name),))
+        # Environments may share a broker: their members must not meet in one group.
+        group = f"{self._settings.topic_prefix}{shell.consumer}"
+        subscription = Subscription(group, (topics.command(self.name),))
         subscriber = BatchSubscriber(
             connection, subscription, CommandBatches(shell), metrics=self._bus_metrics
         )

@@ -11,9 +11,11 @@ from sagabus_participant.session import WORK
 from sagabus_participant.shell import Shell
 from sagabus_participant.telemetry import EVENT_WORK_FAILED
 from sagabus_participant.work import Item, WorkBench
+from sagabus_runtime.backoff import BackOff
 from sagabus_runtime.errors import is_retryable
 from sagabus_runtime.health import Pulse
 from sagabus_runtime.logs import get_logger
+from sagabus_store import StoreUnavailable
 
 __all__ = ["WorkerOptions", "Workers"]
 
@@ -46,19 +48,28 @@ class Workers:
         out about them.
         """
         crew = _Crew(self._shell, self._options, self._bench)
+        back_off = BackOff()
         try:
-            while not pulse.stopping:
-                pulse.beat()
-                self._shell.work_came.clear()
-                if not await crew.claim():
-                    await crew.wait(pulse)
-                await crew.renew()
-            while crew.busy:
-                pulse.beat()
-                await crew.wait_for_one()
-                await crew.renew()
+            while not pulse.stopping or crew.busy:
+                try:
+                    await self._round(crew, pulse)
+                except StoreUnavailable as error:
+                    # An outage of the database is no reason to drop the calls in flight.
+                    pulse.excuse(str(error))
+                    await crew.wait_for_one(back_off.next_ms())
+                else:
+                    back_off.reset()
         finally:
             await crew.dismiss()
+
+    async def _round(self, crew: _Crew, pulse: Pulse) -> None:
+        self._shell.work_came.clear()
+        if pulse.stopping:
+            await crew.wait_for_one(self._options.lease_ms / 3)
+        elif not await crew.claim():
+            await crew.wait(pulse)
+        await crew.renew()
+        pulse.beat()
 
 
 class _Crew:
@@ -117,10 +128,15 @@ class _Crew:
             came.cancel()
             pause.cancel()
 
-    async def wait_for_one(self) -> None:
-        """Wait until a call in flight ends, at most a third of the lease."""
-        limit_s = self._options.lease_ms / 3000
-        await asyncio.wait(set(self._tasks), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+    async def wait_for_one(self, ms: float) -> None:
+        """Wait until a call in flight ends, or this long."""
+        if self._tasks:
+            limit_s = ms / 1000
+            await asyncio.wait(
+                set(self._tasks), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        else:
+            await asyncio.sleep(ms / 1000)
 
     async def renew(self) -> None:
         """Keep the leases of everything in hand, three times per lease."""

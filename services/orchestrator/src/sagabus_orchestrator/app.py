@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Final
 
-from sagabus_bus import BatchSubscriber, KafkaConnection, Subscription
+from sagabus_bus import BatchSubscriber, BusMetrics, KafkaConnection, Subscription
 from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
+from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
@@ -69,7 +70,9 @@ class OrchestratorService:
         self._settings = settings
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
+        self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
         self._events = OrchestratorEvents(registry)
+        self._bus_metrics = BusMetrics(registry)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
 
@@ -112,6 +115,7 @@ class OrchestratorService:
         sweeper = Sweeper(
             database,
             handler,
+            self._events,
             interval_ms=settings.sweep_interval_ms,
             grace_ms=settings.sweep_grace_ms,
         )
@@ -120,7 +124,12 @@ class OrchestratorService:
         async def consume(pulse: Pulse) -> None:
             while not pulse.stopping:
                 participants = watcher.current.participants
-                subscriber = BatchSubscriber(connection, self._subscription(participants), handler)
+                subscriber = BatchSubscriber(
+                    connection,
+                    self._subscription(participants),
+                    handler,
+                    metrics=self._bus_metrics,
+                )
                 await subscriber.run(_UntilChange(pulse, watcher, participants))
 
         async def maintain(pulse: Pulse) -> None:

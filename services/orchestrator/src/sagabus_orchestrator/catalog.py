@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import asyncpg
+
 from sagabus_core.definitions import (
     Conditions,
     Definition,
     DefinitionKey,
     DefinitionState,
+    InvalidDefinition,
     parse_definition,
     select_for_start,
 )
@@ -39,7 +42,7 @@ class DefinitionRef:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Every published definition at one generation."""
+    """Every published definition at one generation; a draft has a key, but is not read yet."""
 
     generation: int = -1
     definitions: Mapping[DefinitionRef, Definition] = field(default_factory=dict)
@@ -51,17 +54,20 @@ class Catalog:
         return DefinitionRef(key.tenant or GLOBAL, key.workflow, key.version)
 
     def get(self, ref: DefinitionRef) -> Definition | None:
-        """Return a definition in whatever state."""
+        """Return a definition that is or was in use."""
         return self.definitions.get(ref)
 
     @property
     def participants(self) -> frozenset[str]:
-        """Whose results this orchestrator must read: those of every definition not retired."""
+        """Whose results this orchestrator must read: of every definition that is in use.
+
+        Not of drafts: their topics may not exist yet, and a missing topic holds the consumer.
+        """
         return frozenset(
             participant
             for keys in self.keys.values()
             for key in keys
-            if key.state is not DefinitionState.RETIRED
+            if key.state in {DefinitionState.ACTIVE, DefinitionState.DEPRECATED}
             for participant in self.definitions[
                 DefinitionRef(key.tenant or GLOBAL, key.workflow, key.version)
             ].participants
@@ -89,8 +95,9 @@ async def load_catalog(database: Database, conditions: Conditions, known: Catalo
     keys: dict[str, list[DefinitionKey]] = {}
     for row in rows:
         ref = DefinitionRef(row["scope"], row["workflow"], row["version"])
-        # Published documents never change: what was parsed once is kept.
-        definitions[ref] = known.definitions.get(ref) or _parse(row["document"], conditions)
+        if row["state"] != DefinitionState.DRAFT:
+            # Published documents never change: what was parsed once is kept.
+            definitions[ref] = known.definitions.get(ref) or _parse(row, conditions)
         key = DefinitionKey(
             ref.scope or None, ref.workflow, ref.version, DefinitionState(row["state"])
         )
@@ -98,9 +105,15 @@ async def load_catalog(database: Database, conditions: Conditions, known: Catalo
     return Catalog(generation, definitions, {name: tuple(k) for name, k in keys.items()})
 
 
-def _parse(document: bytes, conditions: Conditions) -> Definition:
-    parsed = parse_strict(document)
-    return parse_definition(parsed, conditions)
+def _parse(row: asyncpg.Record, conditions: Conditions) -> Definition:
+    try:
+        return parse_definition(parse_strict(row["document"]), conditions)
+    except InvalidDefinition as error:
+        # Checked when it was published: a newer release knows more than this replica does.
+        raise OrphanedInstances(
+            "definition_unreadable",
+            f"this replica is too old to read {row['workflow']} {row['version']}: replace it",
+        ) from error
 
 
 class CatalogWatcher:
@@ -112,21 +125,24 @@ class CatalogWatcher:
         self._database = database
         self._conditions = conditions
         self._problem: str | None = "the definitions are not loaded yet"
+        self._loading = asyncio.Lock()
         self.current = Catalog()
         self.changed = asyncio.Event()
         """Set whenever another catalogue became current; whoever waits for it clears it."""
 
     async def refresh(self) -> None:
         """Load what was published since; keeps the old catalogue if the new one cannot be used."""
-        try:
-            fresh = await load_catalog(self._database, self._conditions, self.current)
-        except OrphanedInstances as error:
-            self._problem = error.detail
-            raise
-        self._problem = None
-        if fresh is not self.current:
-            self.current = fresh
-            self.changed.set()
+        # One at a time: a slow load of an old generation must not replace a newer one.
+        async with self._loading:
+            try:
+                fresh = await load_catalog(self._database, self._conditions, self.current)
+            except OrphanedInstances as error:
+                self._problem = error.detail
+                raise
+            self._problem = None
+            if fresh is not self.current:
+                self.current = fresh
+                self.changed.set()
 
     async def run(self, pulse: Pulse) -> None:
         """Refresh until told to stop: the `run` of a supervised loop."""

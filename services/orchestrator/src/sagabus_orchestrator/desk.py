@@ -14,14 +14,14 @@ from sagabus_bus import dead_letter_row
 from sagabus_core import ids
 from sagabus_core.definitions import Definition, DefinitionState
 from sagabus_core.engine import Decision, Sweep, WakeupDelivered, decide, start
-from sagabus_core.errors import SagabusError
+from sagabus_core.errors import InvalidValue, SagabusError
 from sagabus_core.vocabulary import Control
 from sagabus_messages import OutboxRow, Topics
 from sagabus_orchestrator import rows, starts
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.checks import result_problem
 from sagabus_orchestrator.entry import NO_HEAD, Entry, Scene
-from sagabus_orchestrator.errors import RivalStart
+from sagabus_orchestrator.errors import RivalStart, StaleCatalog
 from sagabus_orchestrator.quotas import Quotas
 from sagabus_orchestrator.starts import KnownKey, NewKey
 from sagabus_orchestrator.works import (
@@ -73,11 +73,11 @@ class Desk:
         """Decide and write everything; the caller commits. Raises for what must not be written."""
         self._outcome.rejected.extend(intake.rejected)
         await self._lock(intake.works)
-        await reach("orchestrator.after-lock")
         works = await self._claim(self._believed(intake.works))
         await reach("orchestrator.after-claim")
         await self._lock_rules(works)
         self._scene = Scene(self._topics, await now_ms(self._conn))
+        await reach("orchestrator.after-clock")
         for work in works:
             self._decide(work)
         await self._take_keys()
@@ -91,7 +91,6 @@ class Desk:
         started = {work.saga_id: work for work in works if isinstance(work, StartWork)}
         if started:
             self._known = await rows.known_keys(self._conn, started)
-        await reach("orchestrator.after-known-keys")
         for row in await rows.lock_sagas(self._conn, wanted):
             entry = rows.entry_of(row, self._catalog)
             self._entries[entry.snapshot.saga_id] = entry
@@ -120,18 +119,19 @@ class Desk:
 
     async def _lock_rules(self, works: Iterable[Work]) -> None:
         """Hold the definitions of new sagas and the quotas of all tenants that are concerned."""
-        wanted: set[DefinitionRef] = set()
+        new = [w for w in works if isinstance(w, StartWork) and w.saga_id not in self._known]
+        if new:
+            await self._hold_definitions(new)
         tenants = {entry.snapshot.tenant for entry in self._entries.values()}
-        for work in works:
-            if isinstance(work, StartWork) and work.saga_id not in self._known:
-                tenants.add(work.body.tenant)
-                ref = self._choose(work)
-                if isinstance(ref, DefinitionRef):
-                    wanted.add(ref)
-        if wanted:
-            self._startable = await rows.share_definitions(self._conn, wanted)
-        await reach("orchestrator.after-definitions")
-        self._quotas = await rows.lock_quotas(self._conn, tenants)
+        self._quotas = await rows.lock_quotas(self._conn, tenants | {w.body.tenant for w in new})
+
+    async def _hold_definitions(self, works: Iterable[StartWork]) -> None:
+        refs = {ref for work in works if isinstance(ref := self._choose(work), DefinitionRef)}
+        self._startable = await rows.share_definitions(self._conn, refs)
+        # A start must not be refused, or get an old version, because this replica has not yet
+        # seen what somebody has published or activated before.
+        if await rows.generation(self._conn) != self._catalog.generation:
+            raise StaleCatalog("stale_catalog", "the definitions have changed: load them first")
 
     def _choose(self, work: StartWork) -> DefinitionRef | SagabusError:
         body = work.body
@@ -153,11 +153,12 @@ class Desk:
 
     def _result(self, work: ResultWork) -> None:
         entry = self._entries[work.saga_id]
-        if entry.snapshot.control is Control.PAUSED:
+        saga = entry.snapshot
+        if saga.control is Control.PAUSED and not saga.status.is_terminal:
             self._outcome.deferred.append(work)
             return
         event = received(work.body)
-        decision = decide(entry.definition, entry.snapshot, event, self._scene.now_ms)
+        decision = decide(entry.definition, saga, event, self._scene.now_ms)
         self._take(entry, decision, work.meta.traceparent)
 
     def _wake(self, work: WakeupWork) -> None:
@@ -181,9 +182,11 @@ class Desk:
             self._quotas.give_back(entry.snapshot.tenant)
 
     def _start(self, work: StartWork) -> None:
-        known = self._known.get(work.saga_id) or self._begun(work.saga_id)
+        known = self._known.get(work.saga_id)
         if known is not None:
-            self._answers.append(starts.answer_known(work, known, self._catalog, self._scene))
+            entry = self._entries.get(work.saga_id)
+            present = known if entry is None else known.at(entry.snapshot)
+            self._answer(work, starts.answer_known(work, present, self._scene))
             return
         ref = self._choose(work)
         if isinstance(ref, SagabusError):
@@ -204,7 +207,7 @@ class Desk:
     def _create(self, work: StartWork, ref: DefinitionRef, definition: Definition) -> None:
         try:
             decision = start(definition, work.request, self._scene.now_ms)
-        except SagabusError as error:
+        except InvalidValue as error:
             self._refuse(work, error)
             return
         entry = Entry(
@@ -220,27 +223,25 @@ class Desk:
         if entry.snapshot.status.is_terminal:
             self._quotas.give_back(work.body.tenant)
         self._entries[work.saga_id] = entry
-        digest = starts.digest_of(work, definition)
-        self._new[work.saga_id] = NewKey(work.saga_id, ref, definition.digest, digest)
-
-    def _begun(self, saga_id: str) -> KnownKey | None:
-        """Return the key of a saga that an earlier record of this batch started."""
-        key = self._new.get(saga_id)
-        if key is None:
-            return None
-        saga = self._entries[saga_id].snapshot
-        return KnownKey(key.ref, key.definition_digest, key.digest, saga.status, saga.revision)
+        key = NewKey.of(work, ref, definition)
+        self._new[work.saga_id] = key
+        self._known[work.saga_id] = key.known(entry.snapshot)
 
     def _refuse(self, work: StartWork, problem: str | SagabusError) -> None:
         self._outcome.refused += 1
-        self._answers.append(starts.refusal(work, problem, self._scene))
+        self._answer(work, starts.refusal(work, problem, self._scene))
+
+    def _answer(self, work: StartWork, row: OutboxRow) -> None:
+        """Put an answer in its place among the records of its saga, or before a saga begins."""
+        entry = self._entries.get(work.saga_id)
+        rows_of_key = self._answers if entry is None else entry.rows
+        rows_of_key.append(row)
 
     async def _take_keys(self) -> None:
         """Take the keys of new sagas, last of all locks; raises `RivalStart` if one is taken."""
         if not self._new:
             return
         taken = await rows.take_keys(self._conn, list(self._new.values()))
-        await reach("orchestrator.after-keys")
         if len(taken) < len(self._new):
             # A rival committed one of these keys just now: decide again, with its saga in sight.
             raise RivalStart("rival_start", "another replica started one of these sagas first")
@@ -257,5 +258,5 @@ class Desk:
             for item in self._outcome.rejected
         ]
         records = [row for entry in entries for row in entry.rows]
-        await outbox.append(self._conn, [*records, *self._answers, *letters])
+        await outbox.append(self._conn, [*self._answers, *records, *letters])
         await reach("orchestrator.after-outbox")

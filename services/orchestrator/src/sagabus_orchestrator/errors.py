@@ -4,6 +4,7 @@ OrchestratorError            root of this package
 ├── Refused                  an operation or start cannot be done as asked; nothing changed
 ├── NotFound                 no such saga or definition for this tenant
 ├── RivalStart               another replica started the same saga meanwhile (retryable)
+├── StaleCatalog             definitions changed since this replica loaded them (retryable)
 └── OrphanedInstances        running sagas need a definition that is not here (retryable)
 """
 
@@ -13,7 +14,14 @@ from typing import ClassVar
 
 from sagabus_core.errors import SagabusError
 
-__all__ = ["NotFound", "OrchestratorError", "OrphanedInstances", "Refused", "RivalStart"]
+__all__ = [
+    "NotFound",
+    "OrchestratorError",
+    "OrphanedInstances",
+    "Refused",
+    "RivalStart",
+    "StaleCatalog",
+]
 
 
 class OrchestratorError(SagabusError):
@@ -30,6 +38,12 @@ class NotFound(OrchestratorError):
 
 class RivalStart(OrchestratorError):
     """Another replica took the key of a new saga: the same batch, decided again, will see it."""
+
+    retryable: ClassVar[bool] = True
+
+
+class StaleCatalog(OrchestratorError):
+    """The definitions have another generation than those loaded here: load them, decide again."""
 
     retryable: ClassVar[bool] = True
 

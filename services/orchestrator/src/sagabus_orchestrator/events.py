@@ -66,3 +66,8 @@ class OrchestratorEvents:
             reason=reason.code,
             detail=reason.detail,
         )
+
+    def sweep_failed(self, saga_id: str, error: Exception) -> None:
+        """Count and log a saga that the sweep could not decide: a defect that needs a person."""
+        self._messages.labels("sweep_failed").inc()
+        log.error("orchestrator.sweep_failed", saga_id=saga_id, error=type(error).__name__)

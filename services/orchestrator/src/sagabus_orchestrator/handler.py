@@ -10,9 +10,11 @@ from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import Record, Topics
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk, Outcome
+from sagabus_orchestrator.errors import OrphanedInstances, RivalStart, StaleCatalog
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.works import Intake, SweepWork, read_batch
 from sagabus_runtime import Pulse
+from sagabus_runtime.errors import is_retryable
 from sagabus_store import Database, InboxWindow, Queries, outbox
 
 __all__ = ["DatabaseClock", "Handler", "Sweeper"]
@@ -67,10 +69,19 @@ class Handler:
 
     async def settle(self, intake: Intake) -> Outcome:
         """Decide what passed the door in one transaction."""
-        async with self._database.transaction() as conn:
-            outcome = await Desk(conn, self._topics, self._watcher.current).settle(intake)
+        try:
+            outcome = await self._decide(intake)
+        except (OrphanedInstances, StaleCatalog):
+            await self._watcher.refresh()
+            outcome = await self._decide(intake)
+        except RivalStart:
+            outcome = await self._decide(intake)
         self._events.settled(outcome)
         return outcome
+
+    async def _decide(self, intake: Intake) -> Outcome:
+        async with self._database.transaction() as conn:
+            return await Desk(conn, self._topics, self._watcher.current).settle(intake)
 
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
         """Set a poison record aside through the outbox, without a claim."""
@@ -85,12 +96,22 @@ class Sweeper:
     """The second line behind the timer: decides instances whose wake-up never came."""
 
     BATCH: Final = 200
+    PASS_OVER_S: Final = 60.0
+    """How long a saga whose decision failed is left alone, so that others get their turn."""
 
     def __init__(
-        self, database: Database, handler: Handler, *, interval_ms: int, grace_ms: int
+        self,
+        database: Database,
+        handler: Handler,
+        events: OrchestratorEvents,
+        *,
+        interval_ms: int,
+        grace_ms: int,
     ) -> None:
         self._database = database
         self._handler = handler
+        self._events = events
+        self._broken: dict[str, float] = {}
         self._interval_ms = interval_ms
         self._grace_ms = grace_ms
 
@@ -106,7 +127,27 @@ class Sweeper:
         """Decide the longest overdue instances; returns how many were found."""
         async with self._database.connection() as conn:
             limit_ms = await self._database.now_ms() - self._grace_ms
-            rows = await conn.fetch(SQL["overdue_sagas"], limit_ms, self.BATCH)
-        if rows:
-            await self._handler.settle(Intake([SweepWork(str(row["id"])) for row in rows]))
-        return len(rows)
+            rows = await conn.fetch(SQL["overdue_sagas"], limit_ms, self._passed_over(), self.BATCH)
+        works = [SweepWork(str(row["id"])) for row in rows]
+        if works:
+            await self._decide(works)
+        return len(works)
+
+    async def _decide(self, works: Sequence[SweepWork]) -> None:
+        """Decide together, or one by one: a saga that cannot be decided must not stop the rest."""
+        try:
+            await self._handler.settle(Intake(works))
+        except Exception as error:
+            if is_retryable(error):
+                raise
+            if len(works) == 1:
+                self._broken[works[0].saga_id] = time.monotonic()
+                self._events.sweep_failed(works[0].saga_id, error)
+                return
+            for work in works:
+                await self._decide([work])
+
+    def _passed_over(self) -> list[str]:
+        oldest = time.monotonic() - self.PASS_OVER_S
+        self._broken = {saga: at for saga, at in self._broken.items() if at > oldest}
+        return list(self._broken)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sagabus_bus import Reason, dead_letter_row
+from sagabus_core.canonical import JsonValue, canonical_bytes, sha256_hex
 from sagabus_core.engine import (
     Decision,
     Event,
@@ -15,11 +17,13 @@ from sagabus_core.engine import (
     ManualClose,
     OperationKind,
     Preview,
+    RecordOutcome,
     Resume,
     decide,
     preview,
 )
-from sagabus_core.errors import AttemptNeverIssued
+from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
+from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import Record, Topics, decode, unpack_headers
 from sagabus_messages.models import Result
@@ -97,9 +101,12 @@ class Operations:
         self._check(event)
         async with self._database.transaction() as conn:
             entry = await self._lock(conn, tenant, saga_id)
+            now = await now_ms(conn)
             if isinstance(event, Resume):
-                await self._apply_deferred(conn, entry, await now_ms(conn), write=False)
-            return preview(entry.definition, entry.snapshot, event, await now_ms(conn))
+                decide(entry.definition, entry.snapshot, event, now)
+                await self._apply_deferred(conn, entry, now, write=False)
+                event = _checked(event)
+            return preview(entry.definition, entry.snapshot, event, now)
 
     def _check(self, event: ManagementEvent) -> None:
         operation = event.operation
@@ -127,14 +134,11 @@ class Operations:
         self, conn: Connection, tenant: str, saga_id: str, event: ManagementEvent
     ) -> OperationOutcome | None:
         row = await conn.fetchrow(SQL["find_operation"], tenant, event.operation.operation_id)
+        await reach("orchestrator.after-find-operation")
         if row is None:
             return None
         if (str(row["saga_id"]), row["request"]) != (saga_id, _request(event)):
-            raise Refused(
-                "operation_id_reused",
-                f"operation id {event.operation.operation_id!r} did something else before: "
-                "choose a new one",
-            )
+            raise _reused(event.operation.operation_id)
         body = load(row["outcome"])
         return OperationOutcome(
             saga_id=body["saga_id"],
@@ -150,12 +154,17 @@ class Operations:
     ) -> OperationOutcome:
         quotas = await rows.lock_quotas(conn, [entry.snapshot.tenant])
         now = await now_ms(conn)
-        scene = Scene(self._topics, now)
+        await reach("orchestrator.after-clock")
+        decision = decide(entry.definition, entry.snapshot, event, now)
         letters: Sequence[Rejected] = ()
         if isinstance(event, Resume):
+            # What was seen and expected was the saga as it stood before the deferred results.
             letters = await self._apply_deferred(conn, entry, now, write=True)
-        decision = decide(entry.definition, entry.snapshot, event, now)
-        entry.take(decision, scene)
+            decision = decide(entry.definition, entry.snapshot, _checked(event), now)
+        entry.take(decision, Scene(self._topics, now))
+        if isinstance(event, ManualClose):
+            # Nobody can resume a closed saga: what waits for that is kept as evidence.
+            letters = await self._apply_deferred(conn, entry, now, write=True)
         if entry.ended:
             quotas.give_back(entry.snapshot.tenant)
         await rows.write_sagas(conn, [entry], now)
@@ -165,6 +174,7 @@ class Operations:
             for item in letters
         ]
         await outbox.append(conn, [*entry.rows, *dead])
+        await reach("orchestrator.after-outbox")
         return await self._record(conn, entry, event, decision, now)
 
     async def _record(
@@ -178,7 +188,7 @@ class Operations:
             revision=entry.snapshot.revision,
             commands=tuple(_describe(command) for command in decision.commands),
         )
-        await conn.execute(
+        recorded = await conn.fetchval(
             SQL["record_operation"],
             entry.snapshot.tenant,
             operation.operation_id,
@@ -190,15 +200,18 @@ class Operations:
             dump(outcome.body()),
             rows.instant(now),
         )
+        if recorded is None:
+            raise _reused(operation.operation_id)  # by a rival that works on another saga
         await reach("orchestrator.after-operation")
         return outcome
 
     async def _apply_deferred(
         self, conn: Connection, entry: Entry, now: int, *, write: bool
     ) -> list[Rejected]:
-        """Apply what came during the pause, in its order; returns what no command had asked for."""
+        """Apply what came during the pause, in its order; returns what can never be applied."""
         query = SAGAS["take_deferred" if write else "read_deferred"]
         found = sorted(await conn.fetch(query, entry.snapshot.saga_id), key=lambda row: row["id"])
+        await reach("orchestrator.after-take-deferred")
         scene = Scene(self._topics, now)
         letters: list[Rejected] = []
         for row in found:
@@ -217,16 +230,40 @@ class Operations:
             event: Event = received(envelope.body)
             try:
                 decision = decide(entry.definition, entry.snapshot, event, now)
-            except AttemptNeverIssued as error:
+            except (AttemptNeverIssued, IllegalTransition) as error:
                 letters.append(Rejected(record, Reason(error.code, error.detail)))
                 continue
             entry.take(decision, scene, envelope.meta.traceparent)
         return letters
 
 
+def _reused(operation_id: str) -> Refused:
+    return Refused(
+        "operation_id_reused",
+        f"operation id {operation_id!r} did something else before: choose a new one",
+    )
+
+
+def _checked(event: Resume) -> Resume:
+    """Return a resume whose expected revision was found present."""
+    return replace(event, operation=replace(event.operation, expected_revision=None))
+
+
 def _request(event: ManagementEvent) -> str:
     """Return what a repeated id is compared by: everything asked, but not who explains it how."""
-    return f"{event.kind}:{getattr(event, 'attestation', '')!r}"
+    if not isinstance(event, RecordOutcome):
+        return event.kind.value
+    attested = event.attestation
+    fields = {name: _plain(getattr(attested, name)) for name in attested.__dataclass_fields__}
+    digest = sha256_hex(canonical_bytes([type(attested).__name__, fields]))
+    return f"{event.kind.value}:{digest}"
+
+
+def _plain(value: object) -> JsonValue:
+    if isinstance(value, Payload):
+        digest = hashlib.sha256(value.body).hexdigest()
+        return [value.content_type, value.schema_id, digest]
+    return value if value is None or isinstance(value, bool) else str(value)
 
 
 def _describe(command: IssueCommand) -> str:

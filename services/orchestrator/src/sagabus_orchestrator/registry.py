@@ -15,7 +15,7 @@ from sagabus_orchestrator.catalog import GLOBAL, SQL, DefinitionRef
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_store import Connection, Database
 
-__all__ = ["Published", "Registry", "TopicCheck"]
+__all__ = ["Published", "Registry", "TopicCheck", "parse_document"]
 
 TopicCheck = Callable[[Iterable[str]], Awaitable[Iterable[str]]]
 """Returns those of the given topics that do not exist."""
@@ -48,6 +48,14 @@ class Published:
         return cls(ref, row["digest"], DefinitionState(row["state"]), row["document"])
 
 
+def parse_document(raw: bytes, conditions: Conditions) -> Definition:
+    """Return a valid definition, or raise: `InvalidDefinition` names every problem at once."""
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise Refused("definition_too_large", f"a definition may have {MAX_DOCUMENT_BYTES} bytes")
+    document = parse_strict(raw)
+    return parse_definition(document, conditions)
+
+
 class Registry:
     """Changes definitions; replicas notice by the generation, without a restart."""
 
@@ -58,12 +66,7 @@ class Registry:
 
     def parse(self, raw: bytes) -> Definition:
         """Return a valid definition, or raise: `InvalidDefinition` names every problem at once."""
-        if len(raw) > MAX_DOCUMENT_BYTES:
-            raise Refused(
-                "definition_too_large", f"a definition may have {MAX_DOCUMENT_BYTES} bytes"
-            )
-        document = parse_strict(raw)
-        return parse_definition(document, self._conditions)
+        return parse_document(raw, self._conditions)
 
     async def publish(self, raw: bytes) -> Published:
         """Add a definition as DRAFT; publishing the same content again changes nothing.

@@ -11,6 +11,7 @@ from sagabus_core.definitions import DefinitionState
 from sagabus_core.engine import SNAPSHOT_SCHEMA, from_json, to_json
 from sagabus_messages import pack_headers
 from sagabus_messages.strict_json import dump, load
+from sagabus_orchestrator.catalog import SQL as REGISTRY
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.entry import Entry
 from sagabus_orchestrator.errors import OrphanedInstances
@@ -24,6 +25,7 @@ __all__ = [
     "change_quotas",
     "defer",
     "entry_of",
+    "generation",
     "instant",
     "known_keys",
     "lock_quotas",
@@ -44,12 +46,15 @@ def instant(at_ms: int) -> datetime:
 async def known_keys(conn: Connection, works: Mapping[str, StartWork]) -> dict[str, KnownKey]:
     """Return what is known of the keys of these starts, by saga id."""
     found = await conn.fetch(SQL["known_keys"], list(works))
+    await reach("orchestrator.after-known-keys")
     return {str(row["id"]): KnownKey.of(row, works[str(row["id"])].body.workflow) for row in found}
 
 
 async def lock_sagas(conn: Connection, saga_ids: Sequence[str]) -> list[asyncpg.Record]:
     """Lock sagas in id order; those that do not exist are missing from the answer."""
-    return await conn.fetch(SQL["lock_sagas"], list(saga_ids))
+    found = await conn.fetch(SQL["lock_sagas"], list(saga_ids))
+    await reach("orchestrator.after-lock")
+    return found
 
 
 def entry_of(row: asyncpg.Record, catalog: Catalog) -> Entry:
@@ -84,15 +89,24 @@ async def share_definitions(
         [ref.workflow for ref in wanted],
         [ref.version for ref in wanted],
     )
+    await reach("orchestrator.after-definitions")
     return {
         DefinitionRef(row["scope"], row["workflow"], row["version"]): DefinitionState(row["state"])
         for row in found
     }
 
 
+async def generation(conn: Connection) -> int:
+    """Return the present generation of the definitions."""
+    present = int(await conn.fetchval(REGISTRY["generation"]))
+    await reach("orchestrator.after-generation")
+    return present
+
+
 async def lock_quotas(conn: Connection, tenants: Iterable[str]) -> Quotas:
     """Lock the quota rows of these tenants, in tenant order."""
     found = await conn.fetch(SQL["lock_quotas"], sorted(tenants))
+    await reach("orchestrator.after-quota-lock")
     return Quotas({row["tenant"]: Quota(row["max_active"], row["active"]) for row in found})
 
 
@@ -116,6 +130,7 @@ async def take_keys(conn: Connection, keys: Iterable[NewKey]) -> set[str]:
         [key.digest.digest for key in wanted],
         [key.field_digests for key in wanted],
     )
+    await reach("orchestrator.after-keys")
     return {str(row["id"]) for row in found}
 
 
@@ -139,6 +154,7 @@ async def write_sagas(conn: Connection, entries: Sequence[Entry], now_ms: int) -
             [saga.saga_id for saga in ended],
             [saga.status.value for saga in ended],
         )
+        await reach("orchestrator.after-close-keys")
 
 
 async def _insert(conn: Connection, entries: Sequence[Entry], now_ms: int) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import asyncpg
 
 from sagabus_core.definitions import Definition
-from sagabus_core.engine import RequestDigest, request_digest
+from sagabus_core.engine import RequestDigest, Snapshot, request_digest
 from sagabus_core.errors import SagabusError
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import START_REFUSED, Lifecycle, OutboxRow, Stamp, encode
 from sagabus_messages.strict_json import dump, load
-from sagabus_orchestrator.catalog import Catalog, DefinitionRef
+from sagabus_orchestrator.catalog import DefinitionRef
 from sagabus_orchestrator.entry import SOURCE, Scene
 from sagabus_orchestrator.works import StartWork
 
-__all__ = ["KnownKey", "NewKey", "answer_known", "digest_of", "refusal", "repeat_answer"]
+__all__ = ["KnownKey", "NewKey", "answer_known", "refusal", "repeat_answer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,10 @@ class KnownKey:
             row["revision"],
         )
 
+    def at(self, saga: Snapshot) -> KnownKey:
+        """Return this key with where its saga stands now."""
+        return replace(self, status=saga.status, revision=saga.revision)
+
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
@@ -50,31 +54,38 @@ class NewKey:
     definition_digest: str
     digest: RequestDigest
 
+    @classmethod
+    def of(cls, work: StartWork, ref: DefinitionRef, definition: Definition) -> NewKey:
+        """Return the key that a start takes with the definition that it gets."""
+        digest = _digest(work, ref.version, definition.digest)
+        return cls(work.saga_id, ref, definition.digest, digest)
+
+    def known(self, saga: Snapshot) -> KnownKey:
+        """Return what a later start of the same key finds."""
+        digests = (self.definition_digest, self.digest)
+        return KnownKey(self.ref, *digests, saga.status, saga.revision)
+
     @property
     def field_digests(self) -> bytes:
         """The digests by field, as they are stored."""
         return dump(dict(self.digest.fields))
 
 
-def digest_of(work: StartWork, definition: Definition) -> RequestDigest:
-    """Return the digest of a start against the definition that it gets."""
-    return request_digest(work.request, definition.workflow, definition.version, definition.digest)
-
-
-def answer_known(work: StartWork, known: KnownKey, catalog: Catalog, scene: Scene) -> OutboxRow:
+def answer_known(work: StartWork, known: KnownKey, scene: Scene) -> OutboxRow:
     """Answer a start whose key was used before: the same request again, or a conflict.
 
     A request that names no version is compared at the version of the instance.
     """
-    named = work.body.definition_version
-    definition = catalog.get(known.ref)
-    if named is not None and named != known.ref.version:
+    if work.body.definition_version not in {None, known.ref.version}:
         return refusal(work, "request_conflict", scene)
-    if definition is None:
-        return repeat_answer(work, known, scene)
-    if digest_of(work, definition).digest != known.digest.digest:
+    digest = _digest(work, known.ref.version, known.definition_digest)
+    if digest.digest != known.digest.digest:
         return refusal(work, "request_conflict", scene)
     return repeat_answer(work, known, scene)
+
+
+def _digest(work: StartWork, version: int, definition_digest: str) -> RequestDigest:
+    return request_digest(work.request, work.body.workflow, version, definition_digest)
 
 
 def repeat_answer(work: StartWork, known: KnownKey, scene: Scene) -> OutboxRow:

@@ -19,7 +19,14 @@ from sagabus_relay.slots import Slot
 from sagabus_relay.table import OutboxTable
 from sagabus_relay.worker import SlotWorker, WorkerPolicy
 from sagabus_runtime import Health, Loop, new_registry
-from sagabus_store import QUEUE_PLANNER, Component, Database, DatabaseOptions, require_current
+from sagabus_store import (
+    QUEUE_PLANNER,
+    Component,
+    Database,
+    DatabaseOptions,
+    migrate,
+    require_current,
+)
 
 __all__ = ["COMPONENTS", "RelayService", "build", "outbox_table"]
 
@@ -70,6 +77,8 @@ class RelayService:
         An outbox that is away keeps no other waiting. Raises `StoreUnavailable` (try again) and
         `MigrationError`.
         """
+        if self._settings.migrate_on_start:
+            await migrate(self._settings.postgres.get_secret_value(), COMPONENTS)
         await self._own.open()
         async with self._own.connection() as connection:
             await require_current(connection, COMPONENTS)
@@ -91,7 +100,7 @@ class RelayService:
             settings.relay_batch_rows, settings.relay_batch_bytes, settings.relay_record_bytes
         )
         gap_ms = settings.relay_gap_ms
-        policy = WorkerPolicy(limits, PacePolicy(gap_ms, max(gap_ms, 1.0), settings.relay_idle_ms))
+        policy = WorkerPolicy(limits, PacePolicy(gap_ms, max(gap_ms, 1.0), settings.idle_ms))
         delivery = KafkaDelivery(connection, options, lease)
         return SlotWorker(lease, self._tables[slot.outbox], delivery, policy, self._events)
 

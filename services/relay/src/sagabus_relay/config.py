@@ -37,6 +37,7 @@ def _read_sources(value: object) -> object:
     return value
 
 
+IDLE_LOOKS_PER_S = 400
 Sources = Annotated[tuple[OutboxSource, ...], NoDecode, BeforeValidator(_read_sources)]
 
 
@@ -63,7 +64,11 @@ class RelaySettings(KafkaSettings, PostgresSettings):
     relay_gap_ms: float = Field(default=5.0, ge=0, le=1_000)
     """Wait between two rounds that were not full: longer means fewer, larger rounds."""
     relay_idle_ms: float = Field(default=20.0, ge=1, le=10_000)
-    """Longest wait between two looks at an outbox that has nothing to do."""
+    """Longest wait between two looks at an outbox that has nothing to do; longer with more than
+    eight slots, so that all idle slots together take at most 400 looks per second."""
+
+    migrate_on_start: bool = True
+    """Apply missing migrations at start; switch off where a deployment job does it."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> RelaySettings:
@@ -76,6 +81,11 @@ class RelaySettings(KafkaSettings, PostgresSettings):
         if self.relay_lease_margin_ms * 2 > self.relay_lease_ms:
             raise ValueError("SAGABUS_RELAY_LEASE_MARGIN_MS must be at most half a lease")
         return self
+
+    @property
+    def idle_ms(self) -> float:
+        """Longest wait between two looks at an idle slot."""
+        return max(self.relay_idle_ms, sum(self.slots.values()) * 1000 / IDLE_LOOKS_PER_S)
 
     @property
     def slots(self) -> dict[str, int]:

@@ -167,16 +167,17 @@ def plan(rows: Sequence[Row], limits: Limits, held: Collection[str]) -> Round:
     for row in rows:
         if row.topic in held:
             continue
-        if row.parked or row.order_key in park:
+        size = row.size
+        if row.parked or (park and row.order_key in park):
             follow.append(row)
-        elif row.size > limits.record_bytes:
-            detail = f"{row.size} bytes; the relay sends at most {limits.record_bytes}"
+        elif size > limits.record_bytes:
+            detail = f"{size} bytes; the relay sends at most {limits.record_bytes}"
             park[row.order_key] = Parking(row, TOO_LARGE, detail)
-        elif send and (len(send) >= limits.rows or row.size > room):
+        elif send and (len(send) >= limits.rows or size > room):
             break
         else:
             send.append(row)
-            room -= row.size
+            room -= size
     return Round(tuple(send), tuple(follow), tuple(park.values()))
 
 

@@ -16,6 +16,7 @@ from sagabus_relay.plan import Limits, Round, plan, settle
 from sagabus_relay.table import Fetch, OutboxTable
 from sagabus_runtime import BackOff, BackOffPolicy, failpoints
 from sagabus_runtime.errors import is_retryable
+from sagabus_store import StoreError
 
 __all__ = ["SlotWorker", "WorkerPolicy"]
 
@@ -86,7 +87,8 @@ class SlotWorker:
             self.lease.end()
             await self._sit_out(f"{type(error).__name__}: {error}")
         except Exception as error:
-            if not is_retryable(error):
+            # Whatever one outbox's database says, it is no reason to stop relaying the others.
+            if not (is_retryable(error) or isinstance(error, StoreError)):
                 raise
             await self._sit_out(f"{type(error).__name__}: {error}")
 
@@ -106,6 +108,8 @@ class SlotWorker:
             fetched = self._clock()
             await failpoints.reach("relay.after-fetch")
             round_ = plan(rows, limits, held)
+            if round_.empty and not held:
+                self._recovered()  # an outbox that came back empty is no trouble any more
             gone = 0 if round_.empty else await self._carry_out(round_, started)
             await self._pause(self._pace.next_ms(gone, limits.rows, fetched - started))
 
@@ -126,9 +130,12 @@ class SlotWorker:
         if result.trouble is not None:
             await self._sit_out(result.trouble)
         else:
-            self.trouble = None
-            self._back_off.reset()
+            self._recovered()
         return result.gone
+
+    def _recovered(self) -> None:
+        self.trouble = None
+        self._back_off.reset()
 
     def _shards(self) -> Sequence[int]:
         """Return the shards of the slot, each time beginning with the next one: none waits long."""

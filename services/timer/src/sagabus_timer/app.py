@@ -13,6 +13,7 @@ from sagabus_store import (
     Component,
     Database,
     DatabaseOptions,
+    migrate,
     require_current,
 )
 from sagabus_timer.config import TimerSettings
@@ -34,6 +35,7 @@ class TimerService:
     def __init__(self, settings: TimerSettings) -> None:
         registry = new_registry()
         self.health = Health(registry)
+        self._settings = settings
         events = TimerEvents(registry)
         topics = Topics(settings.topic_prefix)
         self._database = database = Database(
@@ -63,6 +65,8 @@ class TimerService:
 
     async def start(self) -> None:
         """Connect to the database and check its migrations; safe to repeat after a failure."""
+        if self._settings.migrate_on_start:
+            await migrate(self._settings.postgres.get_secret_value(), COMPONENTS)
         await self._database.open()
         async with self._database.connection() as connection:
             await require_current(connection, COMPONENTS)

@@ -27,6 +27,8 @@ class TimerSettings(KafkaSettings, PostgresSettings):
     """Longest sleep before the table is looked at again."""
     timer_gap_ms: int = Field(default=5, ge=1, le=1_000)
     """Least wait between two rounds that were not full."""
+    migrate_on_start: bool = True
+    """Apply missing migrations at start; switch off where a deployment job does it."""
 
     @property
     def window_ms(self) -> int:

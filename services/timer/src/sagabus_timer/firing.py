@@ -52,6 +52,8 @@ class Firing:
         self._armed = armed
         self._policy = policy
         self._events = events
+        self._backlog = True
+        """Whether more may be due than one batch: until the first look, yes."""
 
     async def run(self, pulse: Pulse) -> None:
         """Fire until `pulse.stopping`."""
@@ -67,18 +69,31 @@ class Firing:
         While the relay is behind nothing is fired: what is due stays in the table, where the
         latest can be served beside the oldest, instead of standing in line in the outbox.
         """
+        room = await self._room()
+        if room <= 0:
+            return None
         now_ms = await self._timekeeper.now_ms()
         async with self._database.transaction() as connection:
-            depth = await table.outbox_depth(connection, self._policy.outbox_bound)
-            room = min(self._policy.batch, self._policy.outbox_bound - depth)
-            due = await table.take_due(connection, now_ms, room) if room > 0 else []
+            due = await table.take_due(connection, now_ms, room)
             await failpoints.reach("timer.after-take")
             if due:
                 await outbox.append(connection, self._wakeups(due, now_ms))
             await failpoints.reach("timer.before-fire-commit")
         await failpoints.reach("timer.after-fire-commit")
+        self._backlog = len(due) >= room
         self._events.fired(due, now_ms)
-        return len(due) if room > 0 else None
+        return len(due)
+
+    async def _room(self) -> int:
+        """Return how many wake-ups may be fired now; asked of the table only in a backlog."""
+        policy = self._policy
+        if not self._backlog:
+            return policy.batch
+        async with self._database.connection() as connection:
+            return min(
+                policy.batch,
+                policy.outbox_bound - await table.outbox_depth(connection, policy.outbox_bound),
+            )
 
     async def _wait_ms(self, fired: int | None) -> int:
         if fired is None:

@@ -23,7 +23,7 @@ def set_abort(draft: Draft, reason: str, cause: str) -> None:
         return
     draft.abort = Abort(reason, cause)
     draft.fact(FactKind.ABORT, cause, None, reason)
-    for path, activation in tuple(draft.activations.items()):
+    for path, activation in tuple(draft.live.items()):
         waits = activation.halted or activation_key(path) in draft.reasons
         if activation.state is not ForwardState.EXECUTING or waits:
             continue

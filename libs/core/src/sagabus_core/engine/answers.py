@@ -8,7 +8,7 @@ from sagabus_core.engine.effects import FactKind, MetricName
 from sagabus_core.engine.events import ResultReceived
 from sagabus_core.engine.forward import apply_move
 from sagabus_core.engine.inputs import ANSWERS, Input
-from sagabus_core.engine.snapshot import Activation, Track, evolve
+from sagabus_core.engine.snapshot import Activation, Track
 from sagabus_core.engine.table import (
     FACTS,
     Move,
@@ -36,11 +36,11 @@ def apply_result(draft: Draft, event: ResultReceived) -> None:
     before = track.answers.get(key)
     if before is not None and letter in before.split("+"):
         return
-    move = _route(draft, event, track, given)
+    move = _route(draft, event, track, (channel, given))
     if draft.terminal and move is not Move.CONFLICT:
         move = Move.NOTE  # evidence only: terminal is final, also for what a person closed
     answers = {**track.answers, key: letter if before is None else f"{before}+{letter}"}
-    recorded = evolve(track, answers=answers)
+    recorded = track._replace(answers=answers)
     draft.put(event.activation, recorded)
     _journal(draft, event, recorded, move)
     if move is Move.CONFLICT:
@@ -77,22 +77,22 @@ def _find(draft: Draft, event: ResultReceived, channel: Channel) -> Track:
     return track
 
 
-def _route(draft: Draft, event: ResultReceived, track: Track, given: Input) -> Move:
-    """Return the move of an answer; a hint from another attempt, or a second one, is a note."""
-    channel = CHANNELS[event.phase, event.target]
+def _route(
+    draft: Draft, event: ResultReceived, track: Track, answer: tuple[Channel, Input]
+) -> Move:
+    """Return the move of an answer; a hint from an attempt that is not the current one is a note.
+
+    The table itself tells in which state a hint is asked for.
+    """
+    channel, given = answer
+    current = event.attempt == track.attempts.get(channel)
     if isinstance(track, Activation):
         profile = profile_of(draft.step(event.activation))
-        if is_fact(profile, given) or _is_fresh_hint(track, channel, event.attempt):
+        if current or is_fact(profile, given):
             return forward_move(profile, track.state, given)
-        return Move.NOTE
-    if given in FACTS or _is_fresh_hint(track, channel, event.attempt):
+    elif current or given in FACTS:
         return member_move(track.state, given)
     return Move.NOTE
-
-
-def _is_fresh_hint(track: Track, channel: Channel, attempt: int) -> bool:
-    current = attempt == track.attempts.get(channel)
-    return current and channel + str(attempt) not in track.answers
 
 
 def _journal(draft: Draft, event: ResultReceived, track: Track, move: Move) -> None:
@@ -109,10 +109,14 @@ def _evidence(event: ResultReceived) -> dict[str, JsonValue]:
         "attempt": event.attempt,
         "status": event.status,
     }
-    for name in ("target", "terminal_status", "reason_code", "reason_detail"):
-        value: str | None = getattr(event, name)
-        if value is not None:
-            told[name] = value
+    if event.target is not None:
+        told["target"] = event.target
+    if event.terminal_status is not None:
+        told["terminal_status"] = event.terminal_status
+    if event.reason_code is not None:
+        told["reason_code"] = event.reason_code
+    if event.reason_detail is not None:
+        told["reason_detail"] = event.reason_detail
     return told
 
 

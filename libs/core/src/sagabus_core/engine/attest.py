@@ -95,6 +95,8 @@ def _attest_outcome(draft: Draft, said: AttestedOutcome, event: RecordOutcome) -
     overrides = activation.is_open or _is_yes(activation.state) != _is_yes(said.outcome)
     if overrides:
         apply_move(draft, path, attested, move, said.output)
+    elif said.output is not None and draft.abort is None:
+        keep_output(draft, path, said.output)
     if draft.direction is Direction.COMPENSATING and (overrides or drifted):
         freeze(draft)
 

@@ -7,7 +7,7 @@ from sagabus_core.engine.deadlines import live_tracks
 from sagabus_core.engine.draft import PLAN_KEY, Draft
 from sagabus_core.engine.effects import FactKind
 from sagabus_core.engine.plan import freeze, is_proved
-from sagabus_core.engine.snapshot import OPEN_STATES, Activation, Track, evolve
+from sagabus_core.engine.snapshot import Activation, Track, evolve
 from sagabus_core.engine.steering import (
     ask_of,
     command_for,
@@ -35,6 +35,8 @@ def converge(draft: Draft) -> None:
             _go_back(draft)
         if draft.active:
             _issue(draft, starting)
+        if starting and not draft.reasons:
+            return  # a first EXECUTE is issued only while RUNNING, and that is what it stays
     if not draft.terminal:
         draft.set_status(status_of(draft))
 
@@ -47,7 +49,7 @@ def status_of(draft: Draft) -> SagaStatus:
         path = running_member(draft)
         asks = path is not None and draft.members[path].state is MemberState.RESOLVING
         return SagaStatus.WAITING_RESOLUTION if asks else SagaStatus.COMPENSATING
-    states = {activation.state for activation in draft.activations.values()} & OPEN_STATES
+    states = [activation.state for activation in draft.live.values()]
     if ForwardState.RESOLVING in states:
         return SagaStatus.WAITING_RESOLUTION
     if ForwardState.CANCELLING in states or (states and draft.abort is not None):
@@ -66,14 +68,15 @@ def running_member(draft: Draft) -> str | None:
 def _go_forward(draft: Draft) -> list[str]:
     """Freeze an abort that waits for nothing, or return the steps whose first EXECUTE is due."""
     if draft.abort is not None:
-        if not any(activation.is_open for activation in draft.activations.values()):
+        if not draft.live:
             freeze(draft)
         return []
     if status_of(draft) is not SagaStatus.RUNNING:
         return []
     steps, finished = ready_steps(draft)
-    if finished:
+    if steps or finished:
         draft.set_status(SagaStatus.RUNNING)
+    if finished:
         draft.set_status(SagaStatus.COMPLETED)
     return [node.path for node in steps]
 
@@ -122,7 +125,7 @@ def _turn_executes(draft: Draft) -> None:
     """Under an abort no EXECUTE is issued again: CANCEL where possible, else RESOLVE."""
     if draft.abort is None:
         return
-    for path, activation in tuple(draft.activations.items()):
+    for path, activation in tuple(draft.live.items()):
         if activation.state is not ForwardState.EXECUTING or not _is_idle(activation):
             continue
         if draft.step(path).cancellable:

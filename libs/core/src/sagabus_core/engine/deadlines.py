@@ -10,7 +10,7 @@ from sagabus_core.engine.draft import Draft, activation_key
 from sagabus_core.engine.effects import ArmWakeup, FactKind, MetricName
 from sagabus_core.engine.forward import apply_move, time_out
 from sagabus_core.engine.inputs import Input
-from sagabus_core.engine.snapshot import OPEN_STATES, Activation, Member, Plan, Track
+from sagabus_core.engine.snapshot import Activation, Member, Plan, Track
 from sagabus_core.engine.table import forward_move, member_move, profile_of
 from sagabus_core.engine.undo import apply_undo_move
 from sagabus_core.engine.vocabulary import ForwardState, MemberState
@@ -36,7 +36,7 @@ _RUNNING_UNDO: Final = frozenset({MemberState.COMPENSATING, MemberState.RESOLVIN
 
 class _Timed(Protocol):
     @property
-    def activations(self) -> Mapping[str, Activation]: ...
+    def live(self) -> Mapping[str, Activation]: ...
     @property
     def members(self) -> Mapping[str, Member]: ...
     @property
@@ -47,9 +47,7 @@ class _Timed(Protocol):
 
 def live_tracks(view: _Timed) -> list[tuple[str, Track]]:
     """Return what may hold deadlines: open activations, and running members of the plan."""
-    live: list[tuple[str, Track]] = [
-        pair for pair in view.activations.items() if pair[1].state in OPEN_STATES
-    ]
+    live: list[tuple[str, Track]] = [*view.live.items()]
     if view.plan is not None:
         undoing = ((path, view.members[path]) for path in view.plan.members)
         live.extend(pair for pair in undoing if pair[1].state in _RUNNING_UNDO)
@@ -62,7 +60,7 @@ def earliest_deadline(view: _Timed, deadline_at_ms: int | None) -> int | None:
     times: list[int | None] = [] if passed else [deadline_at_ms]
     for _, track in live_tracks(view):
         times += (track.deadline_at_ms, track.retry_at_ms, track.budget_at_ms)
-    return min((at_ms for at_ms in times if at_ms is not None), default=None)
+    return min([at_ms for at_ms in times if at_ms is not None], default=None)
 
 
 def fire_due(draft: Draft) -> None:
@@ -109,7 +107,7 @@ def _pass_instance_deadline(draft: Draft) -> None:
         draft.deadline_told = True
         return
     set_abort(draft, "instance_deadline", draft.base.saga_id)
-    for path, activation in tuple(draft.activations.items()):
+    for path, activation in tuple(draft.live.items()):
         waits = activation.halted or activation_key(path) in draft.reasons
         if activation.state is ForwardState.EXECUTING and not waits:
             time_out(draft, path, activation)

@@ -12,7 +12,7 @@ from sagabus_core.definitions.model import Definition, StepDefinition, StepKind
 from sagabus_core.engine.effects import Effect, FactKind, JournalFact, Metric, MetricName
 from sagabus_core.engine.events import Trigger
 from sagabus_core.engine.reasons import CONFLICTS
-from sagabus_core.engine.snapshot import Activation, Snapshot, Track, evolve
+from sagabus_core.engine.snapshot import OPEN_STATES, Activation, Snapshot, Track, evolve
 from sagabus_core.engine.table import STATUS
 from sagabus_core.engine.vocabulary import ForwardState, ManualReason
 from sagabus_core.errors import IllegalTransition
@@ -65,6 +65,7 @@ class Draft:
         "early_wakeup",
         "effects",
         "generation",
+        "live",
         "members",
         "next_success",
         "now_at_ms",
@@ -90,6 +91,7 @@ class Draft:
         self.deadline_passed = base.deadline_passed
         self.variables: Mapping[str, JsonValue] = base.variables
         self.activations = dict(base.activations)
+        self.live = dict(base.live)
         self.members = dict(base.members)
         self.branches: Mapping[str, str] = base.branches
         self.reasons: Mapping[str, ManualReason] = base.reasons
@@ -156,6 +158,10 @@ class Draft:
         """Keep a changed track."""
         if isinstance(track, Activation):
             self.activations[path] = track
+            if track.state in OPEN_STATES:
+                self.live[path] = track
+            else:
+                self.live.pop(path, None)
         else:
             self.members[path] = track
 

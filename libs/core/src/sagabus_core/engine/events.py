@@ -8,7 +8,7 @@ shell; permissions, rate budgets and repeated operation ids too. What only the s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sagabus_core.engine.vocabulary import ForwardState, OperationKind, TriggerKind
 from sagabus_core.payload import Payload
@@ -38,8 +38,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
+class Trigger(NamedTuple):
     """Who or what caused a transition: `id` is the event, wake-up or operation id."""
 
     kind: TriggerKind

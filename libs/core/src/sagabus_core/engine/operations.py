@@ -89,9 +89,8 @@ def _retry(draft: Draft, operation_id: str) -> None:
         raise _refuse(f"retry does not end {', '.join(sorted(set(stuck)))}")
     for key in tuple(draft.reasons):
         draft.clear_reason(key)
-    for path, activation in tuple(draft.activations.items()):
-        if activation.is_open:
-            _refresh(draft, path, activation, operation_id)
+    for path, activation in tuple(draft.live.items()):
+        _refresh(draft, path, activation, operation_id)
     member = running_member(draft)
     if member is not None:
         _refresh(draft, member, draft.members[member], operation_id)

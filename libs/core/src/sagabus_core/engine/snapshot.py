@@ -148,6 +148,11 @@ class Snapshot(NamedTuple):
     armed_at_ms: int | None
     generation: int
 
+    @property
+    def live(self) -> Mapping[str, Activation]:
+        """The open activations, by path."""
+        return {path: a for path, a in self.activations.items() if a.state in OPEN_STATES}
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from sagabus_core.definitions.model import StepDefinition
+from sagabus_core.definitions.model import StepDefinition, StepKind
 from sagabus_core.engine.inputs import Input
 from sagabus_core.engine.vocabulary import ForwardState, MemberState, OperationKind
 from sagabus_core.errors import IllegalTransition
@@ -222,7 +222,7 @@ FACTS: Final = frozenset({*_YES_FACTS, *_NO_FACTS, Input.UNDO_SUCCEEDED, Input.U
 
 def profile_of(step: StepDefinition) -> Profile:
     """Return which forward table applies to the activations of a step."""
-    if step.retriable:
+    if step.kind is StepKind.RETRIABLE:
         return Profile.RETRIABLE
     return Profile.CANCELLABLE if step.cancellable else Profile.RESOLVE_ONLY
 

@@ -35,7 +35,11 @@ class BrokenInvariant(AssertionError):
 
 
 class SagaDriver:
-    """One saga: `answer`, `wake`, `operate`, then look at `status`, `sent` and `snapshot`."""
+    """One saga: `answer`, `wake`, `apply`, then look at `status`, `commands` and `snapshot`.
+
+    `sent` are all commands so far; `last` is the last decision that was kept, `decided` the last
+    one that was made: they differ after a `BrokenInvariant`.
+    """
 
     def __init__(
         self,
@@ -54,7 +58,7 @@ class SagaDriver:
         self._events = 0
         deadline = None if deadline_ms is None else self.now_at_ms + deadline_ms
         request = StartRequest("acme", "order-1", "start-1", deadline, payload)
-        self.last = start(self.definition, request, self.now_at_ms)
+        self.last = self.decided = start(self.definition, request, self.now_at_ms)
         self.snapshot: Snapshot = self.last.snapshot
         self._judge(None, self.last)
 
@@ -130,10 +134,10 @@ class SagaDriver:
     def apply(self, event: Event) -> Decision:
         """Decide, judge and keep; the snapshot goes through its stored form."""
         before = self.snapshot
-        decision = decide(self.definition, before, event, self.now_at_ms)
-        self._judge(before, decision)
-        self.last = decision
-        return decision
+        self.decided = decide(self.definition, before, event, self.now_at_ms)
+        self._judge(before, self.decided)
+        self.last = self.decided
+        return self.decided
 
     def _judge(self, before: Snapshot | None, decision: Decision) -> None:
         broken = violations(self.definition, before, decision, self.now_at_ms)

@@ -71,6 +71,11 @@ class ProcessControl:
         return None
 
     @property
+    def is_answering(self) -> bool:
+        """Whether the server answers its probe right now."""
+        return self._command.answers()
+
+    @property
     def _pid_file(self) -> Path:
         return self._command.directory / f"{self._command.name}.pid"
 

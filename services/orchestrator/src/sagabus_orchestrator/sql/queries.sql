@@ -18,8 +18,12 @@ select id, tenant, workflow, business_key, definition_scope, definition_version,
 from saga where id = $1
 
 -- name: find_by_business_key
--- Return the ids of sagas with a business key, newest first.
-select id from saga where business_key = $1 order by created_at desc limit 2
+-- Return the ids of the newest sagas with a business key; tenant and workflow may be null.
+select id, tenant, workflow from saga
+where business_key = $1
+  and ($2::text is null or tenant = $2)
+  and ($3::text is null or workflow = $3)
+order by created_at desc limit 2
 
 -- name: read_journal
 -- Return the facts of one saga in order.

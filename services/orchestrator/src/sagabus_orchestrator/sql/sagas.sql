@@ -13,10 +13,6 @@ select * from unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::text
 on conflict do nothing
 returning id
 
--- name: give_keys_back
--- Free the keys of starts that were refused in this transaction.
-delete from saga_key where id = any($1::uuid[])
-
 -- name: close_keys
 -- Note how sagas ended, for the time after their archival.
 update saga_key k set final_status = ended.status
@@ -115,6 +111,6 @@ where q.tenant = c.tenant
 -- name: overdue_sagas
 -- Return sagas whose armed time passed without a wake-up, the longest overdue first.
 select id from saga
-where armed_at_ms <= $1
+where armed_at_ms <= $1 and id <> all($2::uuid[])
 order by armed_at_ms
-limit $2
+limit $3

@@ -1,0 +1,87 @@
+"""Reading topics without a group: every reader sees every record from a position of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Literal, Self
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from sagabus_bus.admin import TopicAdmin
+from sagabus_bus.connection import KafkaConnection
+from sagabus_bus.consuming import close_bounded, poll
+from sagabus_bus.errors import BusUnavailable, translated
+from sagabus_bus.events import ConsumerEvents
+from sagabus_messages.record import Record
+
+__all__ = ["Tail"]
+
+FETCH_WAIT_MS = 20
+
+
+class Tail:
+    """Follows topics from their present end, or from their beginning. Use as `async with`.
+
+    Whatever is written after entering is seen, over outages of the broker too; nothing is ever
+    committed. Raises on entering `TopicUnavailable` and `BusUnavailable`.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topics: Sequence[str],
+        begin: Literal["beginning", "end"] = "end",
+    ) -> None:
+        self._connection = connection
+        self._topics = tuple(topics)
+        self._begin = begin
+        self._consumer: AIOKafkaConsumer | None = None
+
+    async def __aenter__(self) -> Self:
+        async with TopicAdmin(self._connection) as admin:
+            await admin.require(self._topics)
+            counts = await admin.partition_counts(self._topics)
+        places = [TopicPartition(topic, p) for topic, n in counts.items() for p in range(n)]
+        consumer = AIOKafkaConsumer(
+            **self._connection.options(),
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+        )
+        try:
+            await self._place(consumer, places)
+        except BaseException:
+            await consumer.stop()
+            raise
+        self._consumer = consumer
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            timeout_ms = self._connection.request_timeout_ms
+            await close_bounded(consumer, timeout_ms, ConsumerEvents("tail", None))
+
+    async def poll(self, wait_ms: int = 200, max_records: int = 1_000) -> list[Record]:
+        """Return the next records, or none after `wait_ms`. Raises `BusUnavailable`: poll again."""
+        if self._consumer is None:
+            raise BusUnavailable("bus_unavailable", "use Tail in `async with`")
+        return await poll(self._consumer, wait_ms, max_records)
+
+    async def _place(self, consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> None:
+        with translated(f"follow {', '.join(self._topics)}"):
+            await consumer.start()
+            consumer.assign(places)
+            # The offsets are asked for now: a lazy seek would take the end at the first poll.
+            if self._begin == "end":
+                offsets = await consumer.end_offsets(places)
+            else:
+                offsets = await consumer.beginning_offsets(places)
+            for place, offset in offsets.items():
+                consumer.seek(place, offset)

@@ -1,0 +1,89 @@
+"""Which Kafka and orchestrator database a command works on: options, environment, dev stack."""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from sagabus_cli.errors import NotReachable
+
+if TYPE_CHECKING:
+    from sagabus_bus import KafkaConnection
+    from sagabus_messages import Topics
+
+__all__ = ["DEV", "Connection", "choose_connection", "current_connection"]
+
+DEV = "dev"
+"""Name of the local stack of `sagabus up`, and of the system that `sagabus services` runs on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What the options said; None is looked up in the environment, then in the dev stack."""
+
+    kafka: str | None = None
+    postgres: str | None = None
+    prefix: str | None = None
+
+    @property
+    def bus(self) -> KafkaConnection:
+        """How to reach Kafka. Raises `NotReachable` (`no_kafka`) if nothing names it."""
+        from sagabus_bus import KafkaConnection  # noqa: PLC0415 - slow: the driver comes with it
+
+        address = self.kafka or os.environ.get("SAGABUS_KAFKA") or _dev_stack("kafka")
+        if address is None:
+            raise NotReachable(
+                "no_kafka",
+                "no Kafka is known: start one with `sagabus up`, or name it by --kafka or "
+                "SAGABUS_KAFKA",
+            )
+        return KafkaConnection(address, "sagabus-cli")
+
+    @property
+    def topics(self) -> Topics:
+        """The topic names of the environment."""
+        from sagabus_messages import Topics  # noqa: PLC0415 - slow
+
+        named = self.prefix if self.prefix is not None else os.environ.get("SAGABUS_TOPIC_PREFIX")
+        if named is None:
+            named = "" if self.kafka or os.environ.get("SAGABUS_KAFKA") else f"{DEV}."
+        return Topics(named)
+
+    @property
+    def database(self) -> str:
+        """The DSN of the orchestrator's database. Raises `NotReachable` (`no_postgres`)."""
+        named = self.postgres or os.environ.get("SAGABUS_POSTGRES")
+        if named is not None:
+            return named
+        server = _dev_stack("postgres")
+        if server is None:
+            raise NotReachable(
+                "no_postgres",
+                "no orchestrator database is known: start one with `sagabus up` and `sagabus "
+                "services`, or name it by --postgres or SAGABUS_POSTGRES",
+            )
+        return urlsplit(server)._replace(path=f"/{DEV}_orchestrator").geturl()
+
+
+def _dev_stack(server: str) -> str | None:
+    from sagabus_testkit.stack.record import read_record  # noqa: PLC0415 - seldom needed
+
+    record = read_record(DEV)
+    return None if record is None else str(getattr(record, server))
+
+
+def current_connection() -> Connection:
+    """Return the connection that the global options of this run chose."""
+    return _CURRENT.get()
+
+
+def choose_connection(connection: Connection) -> None:
+    """Let the commands of this run work on `connection`."""
+    _CURRENT.set(connection)
+
+
+_NOTHING_SAID = Connection()
+_CURRENT: ContextVar[Connection] = ContextVar("sagabus_connection", default=_NOTHING_SAID)

@@ -1,0 +1,27 @@
+"""Orders for the example services: every scenario, and the check that all books agree."""
+
+from sagabus_testkit.orders.load import STUCK, Finished, Pace, run_orders
+from sagabus_testkit.orders.reconcile import Ending, reconcile
+from sagabus_testkit.orders.scenarios import (
+    DEFINITION,
+    SCENARIOS,
+    Order,
+    Scenario,
+    make_orders,
+    scenario,
+)
+
+__all__ = [
+    "DEFINITION",
+    "SCENARIOS",
+    "STUCK",
+    "Ending",
+    "Finished",
+    "Order",
+    "Pace",
+    "Scenario",
+    "make_orders",
+    "reconcile",
+    "run_orders",
+    "scenario",
+]

@@ -1,0 +1,191 @@
+"""Reading sagas for people and tools: lists by keyset, one saga with its journal."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import asyncpg
+
+from sagabus_core.engine import Snapshot, from_json
+from sagabus_core.errors import InvalidValue
+from sagabus_core.vocabulary import SagaStatus
+from sagabus_messages.strict_json import parse_strict
+from sagabus_orchestrator.errors import NotFound, Refused
+from sagabus_store import Connection, Database, Queries
+
+__all__ = ["Fact", "Page", "SagaDetail", "SagaFilter", "SagaReader", "SagaSummary"]
+
+SQL = Queries("sagabus_orchestrator", "sql/queries.sql")
+MAX_PAGE: Final = 1_000
+_SAGA_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class SagaFilter:
+    """Which sagas to list; None does not restrict. `key_prefix`: how the business key begins."""
+
+    tenant: str | None = None
+    workflow: str | None = None
+    statuses: Sequence[SagaStatus] | None = None
+    key_prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SagaSummary:
+    """One saga as lists show it."""
+
+    saga_id: str
+    tenant: str
+    workflow: str
+    business_key: str
+    version: int
+    status: str
+    control: str
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, row: asyncpg.Record) -> SagaSummary:
+        """Return the summary of a row."""
+        return cls(
+            saga_id=str(row["id"]),
+            tenant=row["tenant"],
+            workflow=row["workflow"],
+            business_key=row["business_key"],
+            version=row["definition_version"],
+            status=row["status"],
+            control=row["control"],
+            revision=row["revision"],
+            created_at=row["created_at"],
+            updated_at=row["updated_at"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Sagas, newest first; `next_cursor` is None on the last page."""
+
+    sagas: tuple[SagaSummary, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One journal fact as it was stored."""
+
+    revision: int
+    ordinal: int
+    body: Mapping[str, Any]
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SagaDetail:
+    """One saga with everything that is known about it."""
+
+    summary: SagaSummary
+    definition_digest: str
+    journal_head: str
+    snapshot: Snapshot
+    facts: tuple[Fact, ...]
+
+
+class SagaReader:
+    """Reads the orchestrator's tables; changes nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def page(self, wanted: SagaFilter, limit: int, cursor: str | None = None) -> Page:
+        """Return up to `limit` sagas below a cursor. Raises `InvalidValue` for a bad cursor."""
+        if not 1 <= limit <= MAX_PAGE:
+            raise InvalidValue("invalid_limit", f"a page has 1 to {MAX_PAGE} sagas")
+        created_at, saga_id = _read_cursor(cursor) if cursor else (None, None)
+        statuses = [status.value for status in wanted.statuses] if wanted.statuses else None
+        async with self._database.connection() as conn:
+            rows = await conn.fetch(
+                SQL["list_sagas"],
+                wanted.tenant,
+                wanted.workflow,
+                statuses,
+                wanted.key_prefix,
+                created_at,
+                saga_id,
+                limit + 1,
+            )
+        sagas = tuple(SagaSummary.of(row) for row in rows[:limit])
+        return Page(sagas, _cursor_of(sagas[-1]) if len(rows) > limit else None)
+
+    async def find(
+        self, name: str, tenant: str | None = None, workflow: str | None = None
+    ) -> SagaDetail:
+        """Return the saga of an id or a business key, as of one moment.
+
+        Raises `NotFound`, and `Refused` (`ambiguous_key`) where several sagas have the key.
+        """
+        async with self._database.transaction(isolation="repeatable_read") as conn:
+            saga_id = name if _SAGA_ID.fullmatch(name) else None
+            saga_id = saga_id or await _by_key(conn, name, tenant, workflow)
+            row = await conn.fetchrow(SQL["find_saga"], saga_id)
+            if row is None or tenant not in {None, row["tenant"]}:
+                raise NotFound("not_found", f"there is no saga {name}")
+            facts = await conn.fetch(SQL["read_journal"], saga_id)
+        return SagaDetail(
+            summary=SagaSummary.of(row),
+            definition_digest=row["definition_digest"],
+            journal_head=bytes(row["journal_head"]).hex(),
+            snapshot=from_json(_object(row["snapshot"])),
+            facts=tuple(
+                Fact(fact["revision"], fact["ordinal"], _object(fact["fact"]), fact["recorded_at"])
+                for fact in facts
+            ),
+        )
+
+    async def counts(self, workflow: str | None = None) -> dict[str, int]:
+        """Return how many sagas stand where."""
+        async with self._database.connection() as conn:
+            rows = await conn.fetch(SQL["count_by_status"], workflow)
+        return {row["status"]: row["sagas"] for row in rows}
+
+
+async def _by_key(
+    conn: Connection, business_key: str, tenant: str | None, workflow: str | None
+) -> str:
+    rows = await conn.fetch(SQL["find_by_business_key"], business_key, tenant, workflow)
+    if not rows:
+        raise NotFound("not_found", f"there is no saga with the business key {business_key}")
+    if len(rows) > 1:
+        raise Refused(
+            "ambiguous_key",
+            f"several sagas have the key {business_key}: name tenant and workflow, or the id",
+        )
+    return str(rows[0]["id"])
+
+
+def _object(stored: bytes) -> dict[str, Any]:
+    value = parse_strict(bytes(stored))
+    if not isinstance(value, dict):
+        raise InvalidValue("not_json", "the stored document is no JSON object")
+    return value
+
+
+def _cursor_of(saga: SagaSummary) -> str:
+    text = f"{saga.created_at.astimezone(UTC).isoformat()} {saga.saga_id}"
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[datetime, str]:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        created_at, _, saga_id = base64.urlsafe_b64decode(padded).decode().partition(" ")
+        return datetime.fromisoformat(created_at), str(uuid.UUID(saga_id))
+    except (ValueError, binascii.Error) as cause:
+        raise InvalidValue("invalid_cursor", "take the cursor from the page before") from cause

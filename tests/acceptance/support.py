@@ -1,0 +1,62 @@
+"""Quick ways to look into the running system, and to put records into it."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sagabus_bus import Published, Publisher, Tail, TopicAdmin
+from sagabus_messages import OutboxRow, Record
+from sagabus_testkit import LocalStack
+from sagabus_testkit.system import System
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """The system under test with its order workflow, and probes."""
+
+    system: System
+    stack: LocalStack
+
+    def sagabus(self, *arguments: str, expect: int = 0, within_s: float = 90.0) -> str:
+        """Run the command and return what it printed; the exit code must be as expected."""
+        outcome = self.system.command(*arguments, within_s=within_s)
+        said = outcome.stdout + outcome.stderr
+        assert "Traceback" not in said
+        assert outcome.returncode == expect, said
+        return said
+
+    def document(self, *arguments: str, expect: int = 0) -> Any:
+        """Run the command with --json and return what it said."""
+        return json.loads(self.sagabus(*arguments, "--json", expect=expect))
+
+    def ask(self, service: str, query: str) -> Any:
+        """Return the first value of a query on a service's database."""
+        return self.system.servers.postgres.ask(query, f"{self.system.name}_{service}")
+
+    async def dead_letters(self) -> int:
+        """Return how many dead letters there are in all topics."""
+        topics = self.system.topics.catalogue(["inventory", "payment", "shipping"])
+        names = [spec.name for spec in topics if spec.is_dead_letter]
+        async with TopicAdmin(self.system.connection) as admin:
+            return sum((await admin.end_offsets(names)).values())
+
+    async def publish(self, row: OutboxRow) -> None:
+        """Put a record into Kafka, as anybody with access could."""
+        publisher = Publisher(self.system.connection)
+        try:
+            (outcome,) = await publisher.publish([row])
+        finally:
+            await publisher.close()
+        assert isinstance(outcome, Published)
+
+    async def find_dead_letter(self, topic: str, ce_id: str, within_s: float = 30.0) -> Record:
+        """Wait for the dead letter of the record with this ce_id and return it."""
+        async with (
+            asyncio.timeout(within_s),
+            Tail(self.system.connection, [f"{topic}.dlt"], begin="beginning") as tail,
+        ):
+            while True:
+                for record in await tail.poll():
+                    if dict(record.headers)["ce_id"] == ce_id.encode():
+                        return record

@@ -1,0 +1,95 @@
+"""A batch is a handful of statements, however many records it has."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import pytest
+
+from sagabus_core.vocabulary import ResultStatus
+from sagabus_messages import OutboxRow, Record, WakeupRequest
+from sagabus_store import Connection, Database
+
+from .support import Rig, commands, operation, pause
+
+
+class Counted(Database):
+    """Notes the text of every statement inside of transactions."""
+
+    statements: list[str]
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        *,
+        isolation: Literal["read_committed", "repeatable_read", "serializable"] = "read_committed",
+    ) -> AsyncIterator[Connection]:
+        async with super().transaction(isolation=isolation) as conn:
+            with conn.query_logger(lambda query: self._note(query.query)):
+                yield conn
+
+    def _note(self, statement: str) -> None:
+        if statement.startswith("/*"):  # named; others are the driver's own, once per connection
+            self.statements.append(statement.split("*/", maxsplit=1)[0])
+
+
+@pytest.fixture
+def counted(rig: Rig) -> list[str]:
+    rig.database.__class__ = Counted
+    assert isinstance(rig.database, Counted)
+    rig.database.statements = []
+    return rig.database.statements
+
+
+async def mixed(rig: Rig, size: int, name: str) -> list[Record]:
+    """Return `size` sagas' worth of starts, results, wake-ups, deferrals, ends and bad records."""
+    keys = [f"{name}-{kind}-{n}" for kind in ("go", "pause", "end") for n in range(size)]
+    sent = await rig.process(*(rig.start_record(key) for key in keys))
+    for key in keys:
+        if "-pause-" in key:
+            await rig.operations.perform("acme", rig.saga(key), pause(f"pause {key}"))
+    records = [rig.start_record(f"{name}-new-{n}") for n in range(size)]
+    records += [rig.start_record(f"{name}-go-{n}") for n in range(size)]
+    for command in commands(sent):
+        failed = (
+            ResultStatus.REJECTED if "-end-" in command.business_key else ResultStatus.SUCCEEDED
+        )
+        records.append(rig.result_record(command, failed))
+    armed = [message for message in sent if isinstance(message, WakeupRequest)]
+    records += [rig.wakeup_record(request) for request in armed[:size]]
+    records += [rig.record(OutboxRow("sagabus.start.v1", b"k", (), b"{}")) for _ in range(size)]
+    return records
+
+
+async def test_the_number_of_statements_does_not_depend_on_the_batch(
+    rig: Rig, counted: list[str]
+) -> None:
+    await rig.set_quota("acme", 10_000)
+    told: dict[int, list[str]] = {}
+    for size in (1, 10, 100):
+        records = await mixed(rig, size, f"B{size}")
+        counted.clear()
+        await rig.handler.process(records)
+        told[size] = list(counted)
+    assert told[1] == told[10] == told[100]
+    assert len(told[1]) <= 18
+    assert await rig.count("deferred_message") == 111
+    assert await rig.count("saga where status = 'COMPENSATED'") == 111
+
+
+async def test_a_batch_of_nothing_but_rubbish_is_a_handful_too(
+    rig: Rig, counted: list[str]
+) -> None:
+    rubbish = [rig.record(OutboxRow("sagabus.start.v1", b"k", (), b"{}")) for _ in range(200)]
+    counted.clear()
+    await rig.handler.process(rubbish)
+    assert len(counted) <= 4
+    assert await rig.dead_letters() == ["missing_header"] * 200
+
+
+async def test_an_operation_is_a_handful_of_statements(rig: Rig, counted: list[str]) -> None:
+    await rig.process(rig.start_record("ORD-1"))
+    counted.clear()
+    await rig.operations.perform("acme", rig.saga("ORD-1"), pause("p"))
+    assert len(counted) <= 9
+    assert operation("p").reason
