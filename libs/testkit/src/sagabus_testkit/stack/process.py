@@ -71,6 +71,11 @@ class ProcessControl:
         return None
 
     @property
+    def is_running(self) -> bool:
+        """Whether the server, or the guard that is about to start it, runs."""
+        return self._guard is not None and self._guard.poll() is None
+
+    @property
     def is_answering(self) -> bool:
         """Whether the server answers its probe right now."""
         return self._command.answers()

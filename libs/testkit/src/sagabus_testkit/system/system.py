@@ -172,6 +172,10 @@ class System:
         """Thaw a process."""
         self._processes[name].resume()
 
+    def is_running(self, name: str) -> bool:
+        """Return whether a process runs, or begins to."""
+        return self._processes[name].is_running
+
     def is_ready(self, name: str) -> bool:
         """Return whether a process runs and says that it is ready."""
         control = self._processes[name]
