@@ -230,6 +230,8 @@ class System:
                 )
             case "payment":
                 wanted["SAGABUS_CARDS_URL"] = self.cards_url
+                # Longer than the step's time-out: a slow charge is answered late, not unknown.
+                wanted["SAGABUS_CARDS_TIMEOUT_MS"] = "40000"
             case "cards":
                 wanted["SAGABUS_CARDS_PORT"] = str(self._cards_port)
             case _:
