@@ -14,6 +14,8 @@ from sagabus_core.errors import SagabusError
 
 __all__ = ["Output", "choose_output", "current_output"]
 
+_WIDE = 240
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -41,7 +43,9 @@ class Output:
         table = Table(*columns, box=box.SIMPLE_HEAD)
         for row in rows:
             table.add_row(*(Text(cell, overflow="fold") for cell in row))
-        Console(file=sys.stdout).print(table)
+        # Without a terminal nobody knows the width: what is read by programs is not folded.
+        width = None if sys.stdout.isatty() else _WIDE
+        Console(file=sys.stdout, width=width).print(table)
 
     def failure(self, error: SagabusError) -> None:
         """Say an error: as JSON in place of the result, or one line on standard error."""
