@@ -17,7 +17,7 @@ from sagabus_testkit.stack.waiting import Probe, wait_until
 __all__ = ["ProcessControl", "ServerCommand", "dies_with_guard"]
 
 _GUARD = Path(__file__).with_name("guard.py")
-_START_WITHIN_S = 60.0
+_START_WITHIN_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
