@@ -49,7 +49,7 @@ class Output:
             longest = max(len(column), *(len(row[place]) for row in rows), 0)
             width = min(longest, _FOLDS_BEYOND)
             table.add_column(column, min_width=width, no_wrap=width == longest)
-            needed += width + 2
+            needed += width + 3
         for row in rows:
             table.add_row(*(Text(cell, overflow="fold") for cell in row))
         console = Console(file=sys.stdout)
