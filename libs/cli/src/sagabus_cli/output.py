@@ -14,6 +14,8 @@ from sagabus_core.errors import SagabusError
 
 __all__ = ["Output", "choose_output", "current_output"]
 
+_WIDEST = 400
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -38,10 +40,15 @@ class Output:
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        table = Table(*columns, box=box.SIMPLE_HEAD)
+        table = Table(box=box.SIMPLE_HEAD)
+        for place, column in enumerate(columns):
+            # Sentences fold; a key, a status or an id that is cut in two cannot be copied.
+            table.add_column(column, no_wrap=not any(" " in row[place] for row in rows))
         for row in rows:
             table.add_row(*(Text(cell, overflow="fold") for cell in row))
-        Console(file=sys.stdout).print(table)
+        console = Console(file=sys.stdout)
+        needed = console.measure(table, options=console.options.update(width=_WIDEST)).minimum
+        console.print(table, width=max(console.width, needed), crop=False, no_wrap=True)
 
     def failure(self, error: SagabusError) -> None:
         """Say an error: as JSON in place of the result, or one line on standard error."""
