@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupIdNotFound, KafkaError, TopicAlreadyExistsError, for_code
 
+from sagabus_bus.closing import close_consumer
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.errors import (
     BusUnavailable,
@@ -196,7 +197,7 @@ class TopicAdmin:
                 await consumer.start()
                 ends = await consumer.end_offsets(places)
         finally:
-            await consumer.stop()
+            await close_consumer(consumer, self._connection.request_timeout_ms)
         return {(place.topic, place.partition): end for place, end in ends.items()}
 
     async def lag(self, group: str, topics: Iterable[str]) -> tuple[PartitionLag, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ from typing import Final
 from sagabus_cli.demo.result import Result
 from sagabus_cli.demo.stage import Stage
 from sagabus_cli.errors import FailedOutcome
-from sagabus_testkit import LocalStack, NotControllable
+from sagabus_testkit import LocalStack
 from sagabus_testkit.orders import (
     DEFINITION,
     Finished,
@@ -60,7 +59,6 @@ def play(plot: Plot, stage: Stage) -> Result:
         with System(Servers.of(stack), plot.logs) as system:
             result = _run(plot, stage, system)
             _report(stage, system, result)
-        _end_quickly(stack)
     plot.into.mkdir(parents=True, exist_ok=True)
     target = plot.into / "demo.json"
     target.write_text(json.dumps(result.document(), indent=2) + "\n")
@@ -71,12 +69,6 @@ def play(plot: Plot, stage: Stage) -> Result:
         f"stopped, {stage.elapsed_s:.0f} s in all; {target}, logs in {plot.logs}",
     )
     return result
-
-
-def _end_quickly(stack: LocalStack) -> None:
-    # Its data is thrown away: an orderly shutdown of the broker would only cost seconds.
-    with contextlib.suppress(NotControllable):
-        stack.kafka.kill()
 
 
 def _run(plot: Plot, stage: Stage, system: System) -> Result:

@@ -7,6 +7,7 @@ every machine and on every day; a test holds the committed files equal to it.
 from __future__ import annotations
 
 from sagabus_messages.export.asyncapi import asyncapi_document
+from sagabus_messages.export.definition import definition_schema
 from sagabus_messages.export.schemas import message_schemas
 from sagabus_messages.export.text import json_text
 from sagabus_messages.export.topics import topics_json, topics_page
@@ -20,6 +21,7 @@ def render() -> dict[str, str]:
     files: dict[str, str] = {}
     for kind, schema in message_schemas().items():
         files[f"schemas/{kind}.v1.json"] = json_text(schema)
+    files["schemas/definition.v1.json"] = json_text(definition_schema())
     for name, vectors in vector_files().items():
         files[f"vectors/{name}.json"] = json_text(vectors)
     files["asyncapi.json"] = json_text(asyncapi_document())
