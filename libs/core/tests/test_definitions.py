@@ -149,6 +149,15 @@ def test_all_problems_are_told_at_once() -> None:
         ("/variables", {"x": "date"}, "not_one_of"),
         ("/input", {**JSON, "set": {"x": "/x"}}, "unknown_variable"),
         ("/output", {**JSON, "content_type": "text/plain"}, "contract_missing"),
+        ("/input", {**JSON, "content_type": "JSON"}, "invalid_content_type"),
+        (
+            "/input",
+            {**JSON, "content_type": "application/json; charset=utf-8"},
+            "invalid_content_type",
+        ),
+        ("/input", {**JSON, "schema_id": "order v1"}, "invalid_schema_id"),
+        ("/steps/a/payload", {**JSON, "schema_id": "s" * 256}, "invalid_schema_id"),
+        ("/steps/a/output", {**JSON, "schema_id": "bücher"}, "invalid_schema_id"),
     ],
 )
 def test_what_is_malformed_is_refused(path: str, value: object, rule: str) -> None:
@@ -194,6 +203,26 @@ class TestLimits:
     def test_depth(self) -> None:
         assert rules(self.nested(16)) == set()
         assert rules(self.nested(17)) == {"too_deep"}
+
+    def test_the_length_of_a_path(self) -> None:
+        """What a command could not name must not be published."""
+        long = "n" * 63
+
+        def deep(levels: int, last: str) -> dict[str, Any]:
+            node: Any = {"step": "a", "name": last}
+            for _ in range(levels):
+                node = parallel(long, **{long: node, "y": "a"})
+            return document({"a": compensatable()}, node)
+
+        # A level adds two names with their dots: 8 * 128 characters.
+        assert rules(deep(7, long)) == set()
+        assert rules(deep(8, "x")) == {"path_too_long"}
+        edge = deep(7, "x" * 63)  # 7 * 128 + 63 = 959: 65 more reach the limit
+        around = edge["flow"]["sequence"][0]
+        edge["flow"]["sequence"][0] = parallel("p" * 32, **{"b" * 31: around, "y": "a"})
+        assert rules(edge) == set()
+        edge["flow"]["sequence"][0]["parallel"]["name"] += "p"
+        assert rules(edge) == {"path_too_long"}
 
     @pytest.mark.parametrize("path", ["execute/timeout_ms", "cancel/timeout_ms"])
     def test_durations(self, path: str) -> None:
