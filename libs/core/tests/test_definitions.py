@@ -367,9 +367,11 @@ def test_selection_of_the_version_to_start() -> None:
         key(None, 4, "ACTIVE"),
         key(None, 5, "DRAFT"),
         key("acme", 1, "RETIRED"),
+        key("globex", 9, "DRAFT"),
     ]
     assert select_for_start(published, "other", "order", None).version == 4
     assert select_for_start(published, "other", "order", 2).version == 2
+    assert select_for_start(published, "globex", "order", None).version == 4
     refused = [("other", "order", 1), ("other", "order", 5), ("acme", "order", None)]
     for tenant, workflow, version in [*refused, ("other", "ship", None), ("other", "order", 9)]:
         with pytest.raises(DefinitionInactive):
