@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sagabus_core.definitions import Definition, NoConditions, parse_definition
-from sagabus_core.engine import ResultReceived, Snapshot, StartRequest, decide, start
+from sagabus_core.engine import ResultReceived, StartRequest, decide, start
 from sagabus_core.testing import compensatable, document, pivot, retriable
 from sagabus_core.vocabulary import Phase, ResultStatus
 
@@ -63,7 +63,7 @@ def floor(definition: Definition) -> Callable[[], int]:
         for number in range(repeats):
             tracks = dict(first.activations)
             tracks[path] = activation._replace(deadline_at_ms=number)
-            Snapshot(*first[:6], number, *first[7:14], tracks, *first[15:])
+            first._replace(activations=tracks, revision=number)
         return repeats
 
     return run

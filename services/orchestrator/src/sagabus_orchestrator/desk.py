@@ -251,7 +251,8 @@ class Desk:
 
     async def _check_refused(self) -> None:
         """Refuse no start whose key a rival took while we waited for its locks: it is known now."""
-        if self._refused and await rows.known_keys(self._conn, self._refused):
+        doubtful = {saga: w for saga, w in self._refused.items() if saga not in self._new}
+        if doubtful and await rows.known_keys(self._conn, doubtful):
             raise RivalStart("rival_start", "another replica started one of these sagas first")
 
     async def _write(self) -> None:
