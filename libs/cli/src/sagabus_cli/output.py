@@ -14,7 +14,9 @@ from sagabus_core.errors import SagabusError
 
 __all__ = ["Output", "choose_output", "current_output"]
 
-_WIDEST = 400
+_WIDE = 240
+"""Without a terminal nobody knows the width: what programs read is not folded."""
+_FOLDS_BEYOND = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,18 @@ class Output:
         from rich.text import Text  # noqa: PLC0415
 
         table = Table(box=box.SIMPLE_HEAD)
+        needed = 2
         for place, column in enumerate(columns):
-            # Sentences fold; a key, a status or an id that is cut in two cannot be copied.
-            table.add_column(column, no_wrap=not any(" " in row[place] for row in rows))
+            # Sentences fold; a key, a status or an id that is cut in two could not be copied.
+            longest = max(len(column), *(len(row[place]) for row in rows), 0)
+            width = min(longest, _FOLDS_BEYOND)
+            table.add_column(column, min_width=width, no_wrap=width == longest)
+            needed += width + 3
         for row in rows:
             table.add_row(*(Text(cell, overflow="fold") for cell in row))
         console = Console(file=sys.stdout)
-        needed = console.measure(table, options=console.options.update(width=_WIDEST)).minimum
-        console.print(table, width=max(console.width, needed), crop=False, no_wrap=True)
+        console.width = max(console.width if console.is_terminal else _WIDE, needed)
+        console.print(table)
 
     def failure(self, error: SagabusError) -> None:
         """Say an error: as JSON in place of the result, or one line on standard error."""
