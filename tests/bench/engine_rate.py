@@ -63,7 +63,7 @@ def floor(definition: Definition) -> Callable[[], int]:
         for number in range(repeats):
             tracks = dict(first.activations)
             tracks[path] = activation._replace(deadline_at_ms=number)
-            first._replace(revision=number, activations=tracks)
+            first._replace(activations=tracks, revision=number)
         return repeats
 
     return run

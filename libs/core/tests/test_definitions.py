@@ -149,6 +149,15 @@ def test_all_problems_are_told_at_once() -> None:
         ("/variables", {"x": "date"}, "not_one_of"),
         ("/input", {**JSON, "set": {"x": "/x"}}, "unknown_variable"),
         ("/output", {**JSON, "content_type": "text/plain"}, "contract_missing"),
+        ("/input", {**JSON, "content_type": "JSON"}, "invalid_content_type"),
+        (
+            "/input",
+            {**JSON, "content_type": "application/json; charset=utf-8"},
+            "invalid_content_type",
+        ),
+        ("/input", {**JSON, "schema_id": "order v1"}, "invalid_schema_id"),
+        ("/steps/a/payload", {**JSON, "schema_id": "s" * 256}, "invalid_schema_id"),
+        ("/steps/a/output", {**JSON, "schema_id": "bücher"}, "invalid_schema_id"),
     ],
 )
 def test_what_is_malformed_is_refused(path: str, value: object, rule: str) -> None:
@@ -194,6 +203,79 @@ class TestLimits:
     def test_depth(self) -> None:
         assert rules(self.nested(16)) == set()
         assert rules(self.nested(17)) == {"too_deep"}
+
+    @pytest.mark.parametrize(
+        ("path", "edge", "beyond"),
+        [
+            ("/workflow", "a" * 63, "a" * 64),
+            ("/tenant", "t" * 128, "t" * 129),
+            ("/version", 2**31 - 1, 2**31),
+            ("/version", 1, 0),
+            ("/steps/a/participant", "p" * 63, "p" * 64),
+            ("/steps/a/execute/timeout_ms", 1, 0),
+            ("/steps/a/execute/timeout_ms", MAX_DURATION_MS, MAX_DURATION_MS + 1),
+            ("/steps/a/compensate/timeout_ms", MAX_DURATION_MS, MAX_DURATION_MS + 1),
+            ("/steps/a/resolve/budget_ms", MAX_DURATION_MS, MAX_DURATION_MS + 1),
+            ("/steps/a/resolve/budget_ms", 1, -1),
+            ("/steps/a/cancel/attempts", 1_000, 1_001),
+            ("/steps/a/cancel/attempts", 1, 0),
+            ("/steps/a/cancel/backoff/factor", 100, 100.5),
+            ("/steps/a/cancel/backoff/factor", 1, 0.99),
+            ("/steps/a/cancel/backoff/max_ms", MAX_DURATION_MS, MAX_DURATION_MS + 1),
+            (
+                "/steps/a/payload",
+                {**JSON, "schema_id": "s" * 255},
+                {**JSON, "schema_id": "s" * 256},
+            ),
+            (
+                "/steps/a/payload",
+                {**JSON, "content_type": "a" * 127 + "/b"},
+                {**JSON, "content_type": "a" * 128 + "/b"},
+            ),
+            ("/variables", {"v" * 63: "json"}, {"v" * 64: "json"}),
+            ("/flow/sequence/0/name", "n" * 63, "n" * 64),
+        ],
+    )
+    def test_the_edge_is_well_and_one_beyond_is_refused(
+        self, path: str, edge: object, beyond: object
+    ) -> None:
+        assert rules(changed(path, edge)) == set()
+        assert len(rules(changed(path, beyond))) == 1
+
+    def test_expressions_fields_and_pointers(self) -> None:
+        def doc(when: int, field: int, pointer: int) -> dict[str, Any]:
+            reads = {"step": "a", "input": {"x" * field: "f"}}
+            asks = choice("c", [], one=("f" * when, [reads]))
+            start = {**JSON, "set": {"f": "/" + "p" * (pointer - 1)}}
+            more: dict[str, Any] = {"variables": {"f": "json"}, "input": start}
+            return document({"a": compensatable(payload=JSON)}, asks, **more)
+
+        assert rules(doc(4_097, 1, 1)) == {"text_expected"}
+        assert rules(doc(4_096, 1, 1)) == {"invalid_condition"}, "long enough to be looked at"
+        assert "text_expected" not in rules(doc(9, 256, 9))
+        assert "text_expected" in rules(doc(9, 257, 9))
+        assert "invalid_pointer" not in rules(doc(9, 9, 256))
+        assert "invalid_pointer" in rules(doc(9, 9, 257))
+
+    def test_the_length_of_a_path(self) -> None:
+        """What a command could not name must not be published."""
+        long = "n" * 63
+
+        def deep(levels: int, last: str) -> dict[str, Any]:
+            node: Any = {"step": "a", "name": last}
+            for _ in range(levels):
+                node = parallel(long, **{long: node, "y": "a"})
+            return document({"a": compensatable()}, node)
+
+        # A level adds two names with their dots: 8 * 128 characters.
+        assert rules(deep(7, long)) == set()
+        assert rules(deep(8, "x")) == {"path_too_long"}
+        edge = deep(7, "x" * 63)  # 7 * 128 + 63 = 959: 65 more reach the limit
+        around = edge["flow"]["sequence"][0]
+        edge["flow"]["sequence"][0] = parallel("p" * 32, **{"b" * 31: around, "y": "a"})
+        assert rules(edge) == set()
+        edge["flow"]["sequence"][0]["parallel"]["name"] += "p"
+        assert rules(edge) == {"path_too_long"}
 
     @pytest.mark.parametrize("path", ["execute/timeout_ms", "cancel/timeout_ms"])
     def test_durations(self, path: str) -> None:
@@ -338,9 +420,11 @@ def test_selection_of_the_version_to_start() -> None:
         key(None, 4, "ACTIVE"),
         key(None, 5, "DRAFT"),
         key("acme", 1, "RETIRED"),
+        key("globex", 9, "DRAFT"),
     ]
     assert select_for_start(published, "other", "order", None).version == 4
     assert select_for_start(published, "other", "order", 2).version == 2
+    assert select_for_start(published, "globex", "order", None).version == 4
     refused = [("other", "order", 1), ("other", "order", 5), ("acme", "order", None)]
     for tenant, workflow, version in [*refused, ("other", "ship", None), ("other", "order", 9)]:
         with pytest.raises(DefinitionInactive):

@@ -205,6 +205,23 @@ class TestPayloads:
         saga.apply(RecordOutcome(saga.operation(), AttestedPayload("a", payload("x")), "seen"))
         assert saga.last.commands[0].payload == payload("x")
 
+    @pytest.mark.parametrize(("depth", "issued"), [(61, 1), (62, 0)])
+    def test_too_deep_a_payload_is_not_issued(self, depth: int, issued: int) -> None:
+        """An envelope could not carry it: the decision would be poison for ever."""
+        steps = {"a": compensatable(payload=JSON)}
+        more: dict[str, Any] = {"variables": {"doc": "json"}, "input": {**JSON, "set": {"doc": ""}}}
+        deep = json.loads("[" * depth + "]" * depth)
+        flow = {"step": "a", "input": {"x": "doc"}}
+        saga = SagaDriver(document(steps, flow, **more), payload=payload(deep))
+        assert len(saga.commands) == issued
+        assert len(saga.snapshot.reasons) == 1 - issued
+
+    def test_a_payload_that_is_not_json_starts_what_reads_nothing_of_it(self) -> None:
+        opaque = {"content_type": "image/png", "schema_id": "scan"}
+        doc = document({"a": compensatable()}, "a", input=opaque)
+        saga = SagaDriver(doc, payload=Payload("image/png", "scan", b"\x89PNG"))
+        assert saga.commands == [("a", "E", 1)]
+
     def test_a_start_with_a_bad_payload_is_refused(self) -> None:
         with pytest.raises(InvalidValue):
             SagaDriver(self.saga().definition, payload=payload({"name": 1}))

@@ -34,6 +34,14 @@ async def test_different_starts_of_a_key_in_replicas_make_one_saga(rig: Rig) -> 
     assert len(lifecycle(sent)) == 16
 
 
+async def test_a_rival_that_took_the_last_headroom_is_a_repeat_and_no_refusal(rig: Rig) -> None:
+    await rig.set_quota("acme", 1)
+    records = [rig.start_record("ORD-1", start_id=f"start-{n}") for n in range(8)]
+    await asyncio.gather(*(until_done(rig, [record]) for record in records))
+    told = [event.status for event in lifecycle(await rig.read_outbox())]
+    assert told == ["RUNNING"] * 8
+
+
 async def test_the_same_records_in_two_replicas_count_once(rig: Rig) -> None:
     starts = [rig.start_record(f"ORD-{n}") for n in range(20)]
     await asyncio.gather(*(until_done(rig, starts) for _ in range(4)))

@@ -8,6 +8,7 @@ from typing import Final
 from sagabus_core.errors import InvalidValue
 
 __all__ = [
+    "ACTIVATION_MAX",
     "MAX_BODY_BYTES",
     "NAME_PATTERN",
     "REASON_CODE_PATTERN",
@@ -19,6 +20,9 @@ __all__ = [
 
 NAME_PATTERN: Final = r"[a-z0-9][a-z0-9-]{0,62}"
 """Workflows, participants, steps and flow nodes. No dot: dots join names to activation paths."""
+
+ACTIVATION_MAX: Final = 1024
+"""Longest path of an activation, in characters."""
 
 REASON_CODE_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 

@@ -5,9 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["JSON_CONTENT_TYPE", "Payload", "PayloadContract"]
+__all__ = [
+    "CONTENT_TYPE_PATTERN",
+    "JSON_CONTENT_TYPE",
+    "MAX_PAYLOAD_DEPTH",
+    "SCHEMA_ID_PATTERN",
+    "Payload",
+    "PayloadContract",
+]
 
 JSON_CONTENT_TYPE: Final = "application/json"
+
+CONTENT_TYPE_PATTERN: Final = r"^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}$"
+"""A lower-case type/subtype without parameters."""
+
+SCHEMA_ID_PATTERN: Final = r"^[!-~]{1,255}$"
+"""Visible ASCII."""
+
+MAX_PAYLOAD_DEPTH: Final = 62
+"""Deepest nesting of JSON data: 64 of a body, less the body itself and the payload's object."""
 
 
 @dataclass(frozen=True, slots=True)

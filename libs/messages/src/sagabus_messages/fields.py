@@ -11,10 +11,20 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import AfterValidator, Field, InstanceOf, Strict, StringConstraints, WithJsonSchema
 
 from sagabus_core.canonical import MAX_SAFE_INTEGER
-from sagabus_core.names import NAME_PATTERN, REASON_CODE_PATTERN, TEXT_KEY_MAX, check_key
-from sagabus_core.payload import JSON_CONTENT_TYPE, Payload
+from sagabus_core.names import (
+    ACTIVATION_MAX,
+    NAME_PATTERN,
+    REASON_CODE_PATTERN,
+    TEXT_KEY_MAX,
+    check_key,
+)
+from sagabus_core.payload import (
+    CONTENT_TYPE_PATTERN,
+    JSON_CONTENT_TYPE,
+    SCHEMA_ID_PATTERN,
+    Payload,
+)
 from sagabus_messages.instants import INSTANT_PATTERN, MAX_INSTANT_MS
-from sagabus_messages.payloads import CONTENT_TYPE_PATTERN, SCHEMA_ID_PATTERN
 
 __all__ = [
     "PAYLOAD_SCHEMA",
@@ -74,7 +84,7 @@ Digest: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """SHA-256 as lower-case hexadecimal digits."""
 
 Activation: TypeAlias = Annotated[
-    str, StringConstraints(pattern=rf"^{_VISIT}(\.{_VISIT})*$", max_length=1024)
+    str, StringConstraints(pattern=rf"^{_VISIT}(\.{_VISIT})*$", max_length=ACTIVATION_MAX)
 ]
 """Path of one visit of a step node: names joined by dots, a loop visit as `[n]` from 1."""
 

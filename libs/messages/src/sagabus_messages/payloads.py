@@ -10,13 +10,17 @@ import base64
 import binascii
 import re
 from functools import lru_cache
-from typing import Final
 
 from sagabus_core.canonical import JsonValue
-from sagabus_core.payload import JSON_CONTENT_TYPE, Payload
+from sagabus_core.payload import (
+    CONTENT_TYPE_PATTERN,
+    JSON_CONTENT_TYPE,
+    MAX_PAYLOAD_DEPTH,
+    SCHEMA_ID_PATTERN,
+    Payload,
+)
 from sagabus_messages.errors import MessageError
 from sagabus_messages.strict_json import (
-    MAX_DEPTH,
     RawJson,
     dump,
     member_text,
@@ -24,8 +28,6 @@ from sagabus_messages.strict_json import (
 )
 
 __all__ = [
-    "CONTENT_TYPE_PATTERN",
-    "SCHEMA_ID_PATTERN",
     "json_payload",
     "json_value",
     "read_body",
@@ -33,11 +35,8 @@ __all__ = [
     "write_payload",
 ]
 
-CONTENT_TYPE_PATTERN: Final = r"^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}$"
-SCHEMA_ID_PATTERN: Final = r"^[!-~]{1,255}$"
 _CONTENT_TYPE = re.compile(CONTENT_TYPE_PATTERN.removesuffix("$"))
 _SCHEMA_ID = re.compile(SCHEMA_ID_PATTERN.removesuffix("$"))
-_PAYLOAD_DEPTH = MAX_DEPTH - 2
 _DATA = b'"data":'
 
 
@@ -50,7 +49,7 @@ def json_value(payload: Payload) -> JsonValue:
     """Return the value of a JSON payload. Raises `MessageError` where its bytes are not JSON."""
     if not payload.is_json:
         raise MessageError("invalid_json", f"a payload of {payload.content_type} is not JSON")
-    return parse_strict(payload.body, _PAYLOAD_DEPTH)
+    return parse_strict(payload.body, MAX_PAYLOAD_DEPTH)
 
 
 def write_payload(payload: Payload) -> dict[str, object]:
@@ -61,7 +60,7 @@ def write_payload(payload: Payload) -> dict[str, object]:
         "schema_id": payload.schema_id,
     }
     if payload.is_json:
-        parse_strict(payload.body, _PAYLOAD_DEPTH)
+        parse_strict(payload.body, MAX_PAYLOAD_DEPTH)
         members["data"] = RawJson(payload.body)
     else:
         members["data_base64"] = base64.b64encode(payload.body).decode()
@@ -115,7 +114,7 @@ def _read_split(
     text = raw[cut:-2]
     try:
         shell = parse_strict(raw[:cut] + b"null}}")
-        parse_strict(text, _PAYLOAD_DEPTH)
+        parse_strict(text, MAX_PAYLOAD_DEPTH)
     except MessageError:
         return None
     if not isinstance(shell, dict) or next(reversed(shell), None) != member:

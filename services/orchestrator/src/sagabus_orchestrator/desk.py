@@ -64,6 +64,7 @@ class Desk:
         self._entries: dict[str, Entry] = {}
         self._known: dict[str, KnownKey] = {}
         self._new: dict[str, NewKey] = {}
+        self._refused: dict[str, StartWork] = {}
         self._answers: list[OutboxRow] = []
         self._startable: dict[DefinitionRef, DefinitionState] = {}
         self._quotas = Quotas()
@@ -81,6 +82,7 @@ class Desk:
         for work in works:
             self._decide(work)
         await self._take_keys()
+        await self._check_refused()
         await self._write()
         return self._outcome
 
@@ -229,6 +231,7 @@ class Desk:
 
     def _refuse(self, work: StartWork, problem: str | SagabusError) -> None:
         self._outcome.refused += 1
+        self._refused[work.saga_id] = work
         self._answer(work, starts.refusal(work, problem, self._scene))
 
     def _answer(self, work: StartWork, row: OutboxRow) -> None:
@@ -244,6 +247,12 @@ class Desk:
         taken = await rows.take_keys(self._conn, list(self._new.values()))
         if len(taken) < len(self._new):
             # A rival committed one of these keys just now: decide again, with its saga in sight.
+            raise RivalStart("rival_start", "another replica started one of these sagas first")
+
+    async def _check_refused(self) -> None:
+        """Refuse no start whose key a rival took while we waited for its locks: it is known now."""
+        doubtful = {saga: w for saga, w in self._refused.items() if saga not in self._new}
+        if doubtful and await rows.known_keys(self._conn, doubtful):
             raise RivalStart("rival_start", "another replica started one of these sagas first")
 
     async def _write(self) -> None:

@@ -26,6 +26,7 @@ from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import Record, Topics, decode, unpack_headers
+from sagabus_messages.errors import MessageError
 from sagabus_messages.models import Result
 from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator import rows
@@ -224,13 +225,13 @@ class Operations:
                 headers=unpack_headers(row["headers"]),
                 timestamp_ms=0,
             )
-            envelope = decode(record, self._topics)
-            if not isinstance(envelope.body, Result):
-                continue
-            event: Event = received(envelope.body)
             try:
+                envelope = decode(record, self._topics)
+                if not isinstance(envelope.body, Result):
+                    continue
+                event: Event = received(envelope.body)
                 decision = decide(entry.definition, entry.snapshot, event, now)
-            except (AttemptNeverIssued, IllegalTransition) as error:
+            except (AttemptNeverIssued, IllegalTransition, MessageError) as error:
                 letters.append(Rejected(record, Reason(error.code, error.detail)))
                 continue
             entry.take(decision, scene, envelope.meta.traceparent)

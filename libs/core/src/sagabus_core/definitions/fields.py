@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -81,6 +82,14 @@ class Fields:
             return None
         if not isinstance(value, str) or not 1 <= len(value) <= MAX_TEXT or not value.isprintable():
             self.note(name, "text_expected", f"write 1 to {MAX_TEXT} printable characters")
+            return None
+        return value
+
+    def matching(self, name: str, pattern: str) -> str | None:
+        """Return a text of a form that the wire prescribes."""
+        value = self.text(name)
+        if value is not None and re.fullmatch(pattern.removesuffix("$"), value) is None:
+            self.note(name, f"invalid_{name}", f"write what matches {pattern}")
             return None
         return value
 

@@ -19,6 +19,7 @@ from sagabus_core.definitions.model import (
     VariableType,
 )
 from sagabus_core.definitions.problems import Problems
+from sagabus_core.names import ACTIVATION_MAX
 
 __all__ = ["Flow", "FlowReader", "Place"]
 
@@ -133,8 +134,15 @@ class FlowReader:
             return None
         taken.add(name)
         path = place.path(name)
+        self._check_length(fields, path)
         self.flow.pointers[path] = fields.path
         return path
+
+    def _check_length(self, fields: Fields, path: str) -> None:
+        # A longer one would be published and then never find its way into a command.
+        if len(path) > ACTIVATION_MAX:
+            mend = f"paths have at most {ACTIVATION_MAX} characters: shorten the names around it"
+            self.problems.add(fields.path, "path_too_long", mend)
 
     def _step(self, fields: Fields, place: Place, taken: set[str]) -> StepNode | None:
         self._count += 1

@@ -35,10 +35,12 @@ def select_for_start(
 ) -> DefinitionKey:
     """Return the definition that a start gets, or raise `DefinitionInactive`.
 
-    The tenant's scope counts if it holds any definition of the workflow, else the global one.
+    The tenant's scope counts if it holds any definition of the workflow, else the global one; a
+    draft counts for nothing: publishing one must not stop the starts that run on the global one.
     Without a version: the highest ACTIVE one. With one: it must be ACTIVE or DEPRECATED.
     """
-    known = [key for key in published if key.workflow == workflow]
+    used = [key for key in published if key.state is not DefinitionState.DRAFT]
+    known = [key for key in used if key.workflow == workflow]
     own = [key for key in known if key.tenant == tenant]
     scope = own or [key for key in known if key.tenant is None]
     usable = {DefinitionState.ACTIVE} if version is None else _BY_NAME

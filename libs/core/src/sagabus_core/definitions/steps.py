@@ -19,7 +19,7 @@ from sagabus_core.definitions.model import (
     TimeoutPolicy,
     Timing,
 )
-from sagabus_core.payload import PayloadContract
+from sagabus_core.payload import CONTENT_TYPE_PATTERN, SCHEMA_ID_PATTERN, PayloadContract
 
 __all__ = ["read_contract", "read_steps"]
 
@@ -48,7 +48,8 @@ def read_steps(section: Fields) -> dict[str, StepDefinition]:
 
 def read_contract(fields: Fields) -> PayloadContract | None:
     """Return the contract of a payload, an output or a start."""
-    content_type, schema_id = fields.text("content_type"), fields.text("schema_id")
+    content_type = fields.matching("content_type", CONTENT_TYPE_PATTERN)
+    schema_id = fields.matching("schema_id", SCHEMA_ID_PATTERN)
     if content_type is None or schema_id is None:
         return None
     return PayloadContract(content_type, schema_id)

@@ -10,7 +10,7 @@ from sagabus_core.canonical import MAX_SAFE_INTEGER, JsonValue
 from sagabus_core.definitions.model import Pointer, VariableType
 from sagabus_core.errors import InvalidValue
 from sagabus_core.names import MAX_BODY_BYTES
-from sagabus_core.payload import Payload, PayloadContract
+from sagabus_core.payload import MAX_PAYLOAD_DEPTH, Payload, PayloadContract
 
 __all__ = ["MAX_PAYLOAD_BYTES", "build_payload", "check_payload", "fits", "read_variables"]
 
@@ -65,6 +65,8 @@ def read_variables(
     """
     if payload is None or payload.contract != contract:
         raise _mismatch(f"expected {contract}, got {payload.contract if payload else None}")
+    if not mapping:
+        return {}  # nothing is read, and what is not JSON has nothing to read
     try:
         document = json.loads(payload.body)
     except ValueError as cause:
@@ -85,10 +87,21 @@ def build_payload(
     missing = [variable for _, variable in mapping if variable not in variables]
     if missing:
         raise _mismatch(f"variables {missing} are not set")
-    text = _encode({name: variables[variable] for name, variable in mapping})
+    document = {name: variables[variable] for name, variable in mapping}
+    text = _encode(document)
+    if text.count("{") + text.count("[") > MAX_PAYLOAD_DEPTH < _depth(document):
+        raise _mismatch(f"the payload nests more than {MAX_PAYLOAD_DEPTH} deep")
     payload = Payload(contract.content_type, contract.schema_id, text.encode("utf-8"))
     check_payload(payload, contract)
     return payload
+
+
+def _depth(value: JsonValue) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(_depth, value), default=0)
+    return 0
 
 
 def check_payload(payload: Payload, contract: PayloadContract | None) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from sagabus_core.definitions import StepKind, TimeoutPolicy, VariableType
 from sagabus_core.definitions import limits as most
 from sagabus_core.names import NAME_PATTERN, TEXT_KEY_MAX
+from sagabus_core.payload import CONTENT_TYPE_PATTERN, SCHEMA_ID_PATTERN
 
 __all__ = ["definition_schema"]
 
@@ -76,7 +77,9 @@ def _text(limit: int = most.MAX_TEXT) -> _Schema:
 
 
 def _contract(**more: _Schema) -> _Schema:
-    parts: dict[str, _Schema] = {"content_type": _text(), "schema_id": _text(), **more}
+    kind = {"type": "string", "pattern": CONTENT_TYPE_PATTERN}
+    name = {"type": "string", "pattern": SCHEMA_ID_PATTERN}
+    parts: dict[str, _Schema] = {"content_type": kind, "schema_id": name, **more}
     return _object(["content_type", "schema_id"], **parts)
 
 

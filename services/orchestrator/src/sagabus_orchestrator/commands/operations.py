@@ -25,12 +25,12 @@ from sagabus_core.engine import (
     Retry,
 )
 from sagabus_expressions import CelConditions
-from sagabus_orchestrator.catalog import CatalogWatcher, DefinitionRef
+from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
 from sagabus_orchestrator.commands.session import with_database
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.operations import OperationOutcome, Operations
-from sagabus_orchestrator.queries import SagaReader
+from sagabus_orchestrator.queries import SagaDetail, SagaReader
 from sagabus_store import Database
 
 __all__ = ["cancel_app", "close_app", "pause_app", "record_outcome_app", "resume_app", "retry_app"]
@@ -167,7 +167,7 @@ def _perform(
         head = found.summary
         watcher = CatalogWatcher(database, CelConditions())
         await watcher.refresh()
-        event = build(operation, _definition_of(watcher, head.workflow, head.version, head.tenant))
+        event = build(operation, _definition_of(watcher, found))
         operations = _operations(database, connection, watcher)
         if dry_run:
             return head.saga_id, await operations.dry_run(head.tenant, head.saga_id, event)
@@ -185,12 +185,14 @@ def _operations(database: Database, connection: Connection, watcher: CatalogWatc
     return Operations(database, connection.topics, watcher, manual_close_enabled=allowed)
 
 
-def _definition_of(watcher: CatalogWatcher, workflow: str, version: int, tenant: str) -> Definition:
-    for scope in (tenant, ""):
-        definition = watcher.current.get(DefinitionRef(scope, workflow, version))
-        if definition is not None:
+def _definition_of(watcher: CatalogWatcher, saga: SagaDetail) -> Definition:
+    """Return the definition that a saga runs on: its tenant may have published another since."""
+    head = saga.summary
+    for scope in (head.tenant, GLOBAL):
+        definition = watcher.current.get(DefinitionRef(scope, head.workflow, head.version))
+        if definition is not None and definition.digest == saga.definition_digest:
             return definition
-    raise NotFound("not_found", f"the definition {workflow} {version} is not published here")
+    raise NotFound("not_found", f"the definition {head.workflow} {head.version} is not here")
 
 
 def _tell_outcome(operation: Operation, outcome: OperationOutcome) -> None:
