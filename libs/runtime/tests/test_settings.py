@@ -1,5 +1,7 @@
 """Settings fail early, name the variable, and never show a secret."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -70,3 +72,9 @@ def test_every_variable_is_documented(settings: type[ServiceSettings]) -> None:
     assert all(variable.meaning for variable in variables)
     assert all(variable.name.startswith("SAGABUS_") for variable in variables)
     assert {v.name for v in variables if v.secret} <= {"SAGABUS_POSTGRES"}
+
+
+def test_the_readme_lists_every_variable_of_every_service() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    missing = [v.name for v in describe(ServiceSettings) if f"`{v.name}`" not in readme]
+    assert missing == []
