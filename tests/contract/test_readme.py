@@ -1,6 +1,9 @@
 """The README tells the truth: its diagram is the engine's table, its paths and targets exist."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,3 +35,20 @@ def test_every_path_exists(path: str) -> None:
 @pytest.mark.parametrize("module", sorted(set(re.findall(r"`python -m ([a-z_]+)`", README))))
 def test_every_service_module_exists(module: str) -> None:
     assert list(ROOT.glob(f"services/*/src/{module}/__main__.py"))
+
+
+def test_every_command_and_option_of_the_readme_exists() -> None:
+    (block,) = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    lines = re.findall(r"^sagabus ([a-z-]+)(.*)$", block, re.MULTILINE)
+    assert lines
+    for name, rest in lines:
+        done = subprocess.run(
+            [sys.executable, "-m", "sagabus_cli", name, "--help"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "COLUMNS": "200"},
+        )
+        assert done.returncode == 0, done.stderr
+        for option in re.findall(r"--[a-z-]+", rest):
+            assert option in done.stdout, f"{name} has no {option}"
