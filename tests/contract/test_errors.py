@@ -25,13 +25,13 @@ def table() -> dict[str, tuple[str, ...]]:
 
 
 def error_classes() -> set[str]:
-    """Names of the classes below SagabusError, by their bases."""
-    bases = {
-        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    }
+    """Names of the classes below SagabusError, by their bases (two packages may share a name)."""
+    bases: dict[str, set[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                named = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                bases.setdefault(node.name, set()).update(named)
     found = {"SagabusError"}
     while more := {name for name, parents in bases.items() if parents & found} - found:
         found |= more
@@ -48,7 +48,7 @@ def codes(path: Path, classes: set[str]) -> Iterator[str]:
 
 def raised() -> set[str]:
     classes = error_classes()
-    assert {"MessageError", "InvalidValue"} <= classes
+    assert {"MessageError", "InvalidValue", "Refused"} <= classes
     return {code for path in SOURCES for code in codes(path, classes)}
 
 

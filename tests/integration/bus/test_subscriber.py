@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -14,6 +14,7 @@ from sagabus_bus import (
     KafkaConnection,
     Publisher,
     Subscription,
+    TopicAdmin,
     TopicUnavailable,
 )
 from sagabus_core.errors import InvalidValue
@@ -189,6 +190,25 @@ async def test_a_stop_in_an_outage_is_quick_and_commits_nothing(
     async with member.running():
         await eventually(lambda: member.pulse.trouble)
     assert await total_committed(connection, topic) == 0
+
+
+async def test_a_member_that_stops_while_kafka_is_stalled_does_not_linger(
+    connection: KafkaConnection, topic: str, publisher: Publisher, kafka: Kafka
+) -> None:
+    await publisher.publish(rows(topic, 5))
+    wanted = Subscription(f"g-{topic}", (topic,), session_timeout_ms=6_000)
+    books = Books()
+    async with Member(connection, wanted, books).running():
+        await eventually(lambda: len(books.durable) == 5)
+        await asyncio.to_thread(kafka.pause)
+    await asyncio.to_thread(kafka.resume)
+
+    async def nobody_reads() -> bool:
+        async with TopicAdmin(connection) as admin:
+            return not (await admin.group(wanted.group)).alive
+
+    gone: Callable[[], bool | Awaitable[bool]] = nobody_reads
+    await eventually(gone, within=20, what="its heartbeats have ended")
 
 
 async def test_a_missing_topic_is_said_and_waited_for(

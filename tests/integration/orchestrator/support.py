@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from sagabus_core import ids
 from sagabus_core.canonical import JsonValue, canonical_bytes
 from sagabus_core.engine import Operation, Pause, Resume
+from sagabus_core.errors import SagabusError
 from sagabus_core.vocabulary import ResultStatus, TerminalStatus
 from sagabus_expressions import CelConditions
 from sagabus_messages import (
@@ -305,6 +306,15 @@ class Rig:
     async def set_quota(self, tenant: str, max_active: int) -> None:
         await self.tenants.set_quota(tenant, max_active)
 
+    async def until_idle_in_transaction(self) -> None:
+        """Wait until another session stands inside of a transaction."""
+        await eventually(
+            lambda: self.value(
+                "select count(*) from pg_stat_activity where datname = current_database()"
+                " and pid <> pg_backend_pid() and state = 'idle in transaction'"
+            )
+        )
+
     async def kill_sessions(self) -> None:
         """End every other session that is inside of a transaction, once there is one."""
         async with self.database.connection() as conn:
@@ -358,7 +368,11 @@ async def open_rig(dsn: str) -> Rig:
     database = Database(dsn, DatabaseOptions(application_name="test", pool_size=8))
     await database.open()
     watcher = CatalogWatcher(database, CelConditions())
-    await watcher.refresh()
+    try:
+        await watcher.refresh()
+    except SagabusError:
+        await database.close()
+        raise
     events = OrchestratorEvents(CollectorRegistry())
     handler = Handler(database, TOPICS, watcher, WINDOW, events)
     return Rig(

@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupIdNotFound, KafkaError, TopicAlreadyExistsError, for_code
 
+from sagabus_bus.closing import close_consumer
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.errors import (
     BusUnavailable,
@@ -196,7 +197,7 @@ class TopicAdmin:
                 await consumer.start()
                 ends = await consumer.end_offsets(places)
         finally:
-            await consumer.stop()
+            await close_consumer(consumer, self._connection.request_timeout_ms)
         return {(place.topic, place.partition): end for place, end in ends.items()}
 
     async def lag(self, group: str, topics: Iterable[str]) -> tuple[PartitionLag, ...]:
@@ -244,18 +245,19 @@ class TopicAdmin:
                     await asyncio.sleep(CREATION_POLL_S)
                     counts = await self.partition_counts(names)
                 # Only a leader answers this; metadata names leaders before they have begun.
-                while not await self._have_begun(names):  # noqa: ASYNC110  # nobody can tell us
-                    await asyncio.sleep(CREATION_POLL_S)
+                await self._begun(names)
         except TimeoutError as error:
             raise BusUnavailable("bus_unavailable", "created topics do not appear") from error
         return counts
 
-    async def _have_begun(self, names: list[str]) -> bool:
-        try:
-            await self.end_offsets(names)
-        except BusUnavailable:  # a busy broker takes its time over hundreds of partitions
-            return False
-        return True
+    async def _begun(self, names: list[str]) -> None:
+        while True:
+            try:
+                await self.end_offsets(names)
+            except BusUnavailable:  # a busy broker takes its time over hundreds of partitions
+                await asyncio.sleep(CREATION_POLL_S)
+            else:
+                return
 
     async def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         counts = await self.partition_counts(topics)

@@ -11,10 +11,9 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from sagabus_bus.dead_letters import Reason
 from sagabus_bus.errors import BusError, translated
-from sagabus_bus.events import ConsumerEvents
 from sagabus_messages.record import Record
 
-__all__ = ["Unreadable", "UnreadableRecord", "close_bounded", "find_unreadable", "poll"]
+__all__ = ["Unreadable", "UnreadableRecord", "find_unreadable", "poll"]
 
 POLL_GRACE_MS: Final = 20_000
 CAREFUL_POLL_MS: Final = 500
@@ -68,18 +67,6 @@ async def find_unreadable(consumer: AIOKafkaConsumer) -> AsyncIterator[Record | 
             if isinstance(found, Unreadable):
                 return
             searching = True
-
-
-async def close_bounded(
-    consumer: AIOKafkaConsumer, timeout_ms: int, events: ConsumerEvents
-) -> None:
-    """Leave the group and close; never hangs and never hides the error that led here."""
-    try:
-        with translated("leave the group"):
-            async with asyncio.timeout(timeout_ms / 1000):
-                await consumer.stop()
-    except BusError as error:
-        events.close_failed(error.detail)
 
 
 async def _rewind(consumer: AIOKafkaConsumer, partition: TopicPartition) -> None:

@@ -17,8 +17,9 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from sagabus_bus.admin import TopicAdmin
+from sagabus_bus.closing import close_consumer
 from sagabus_bus.connection import KafkaConnection
-from sagabus_bus.consuming import UnreadableRecord, close_bounded, find_unreadable, poll
+from sagabus_bus.consuming import UnreadableRecord, find_unreadable, poll
 from sagabus_bus.errors import WorkInterrupted, translated
 from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.ports import BatchHandler, Pulse
@@ -97,7 +98,9 @@ class BatchSubscriber:
         except WorkInterrupted:
             return  # asked to stop in an outage: nothing is committed, the batch comes again
         finally:
-            await close_bounded(consumer, self._connection.request_timeout_ms, self._events)
+            trouble = await close_consumer(consumer, self._connection.request_timeout_ms)
+            if trouble is not None:
+                self._events.close_failed(trouble)
 
     def _build(self) -> AIOKafkaConsumer:
         wanted = self._subscription

@@ -9,10 +9,10 @@ from typing import Literal, Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from sagabus_bus.admin import TopicAdmin
+from sagabus_bus.closing import close_consumer
 from sagabus_bus.connection import KafkaConnection
-from sagabus_bus.consuming import close_bounded, poll
+from sagabus_bus.consuming import poll
 from sagabus_bus.errors import BusUnavailable, translated
-from sagabus_bus.events import ConsumerEvents
 from sagabus_messages.record import Record
 
 __all__ = ["Tail"]
@@ -65,8 +65,7 @@ class Tail:
     ) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            timeout_ms = self._connection.request_timeout_ms
-            await close_bounded(consumer, timeout_ms, ConsumerEvents("tail", None))
+            await close_consumer(consumer, self._connection.request_timeout_ms)
 
     async def poll(self, wait_ms: int = 200, max_records: int = 1_000) -> list[Record]:
         """Return the next records, or none after `wait_ms`. Raises `BusUnavailable`: poll again."""

@@ -110,8 +110,12 @@ class LocalStack:
     def stop(self) -> None:
         """Stop the servers and close the directory. May be called twice."""
         started = [s.control for s in (self._kafka, self._postgres) if s is not None]
+        broker = self._kafka
         self._kafka = self._postgres = None
         processes = [control for control in started if isinstance(control, ProcessControl)]
+        if not self._keep and broker is not None and isinstance(broker.control, ProcessControl):
+            # Its data goes with the directory: an orderly shutdown would only cost ten seconds.
+            broker.control.kill()
         for process in processes:
             process.begin_stop()
         for process in processes:

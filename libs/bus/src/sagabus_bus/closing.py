@@ -1,0 +1,55 @@
+"""Closing a driver's consumer for certain: what lingers would go on holding its partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer
+
+from sagabus_bus.errors import BusError, translated
+
+__all__ = ["close_consumer"]
+
+FORCE_TIMEOUT_S: Final = 3.0
+
+
+async def close_consumer(consumer: AIOKafkaConsumer, timeout_ms: int) -> str | None:
+    """Leave the group and close. Never hangs; returns what went wrong, if anything did.
+
+    The driver's `stop` waits for a broker that may be away. Cut off there, it leaves its tasks
+    running: they heartbeat for a member that nobody polls, so its partitions would stand still.
+    """
+    try:
+        with translated("leave the group"):
+            async with asyncio.timeout(timeout_ms / 1000):
+                await consumer.stop()
+    except BusError as error:
+        await _force(consumer)
+        return error.detail
+    except asyncio.CancelledError:
+        await _force(consumer)
+        raise
+    return None
+
+
+async def _force(consumer: AIOKafkaConsumer) -> None:
+    tasks = set(_tasks(consumer))
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=FORCE_TIMEOUT_S)
+    with suppress(BusError), translated("close connections"):
+        async with asyncio.timeout(FORCE_TIMEOUT_S):
+            await consumer._client.close()  # noqa: SLF001  (`stop` works only once)
+
+
+def _tasks(consumer: AIOKafkaConsumer) -> Iterator[asyncio.Task[Any]]:
+    """Return the driver's background tasks; it has no public way to end them."""
+    coordinator, fetcher = consumer._coordinator, consumer._fetcher  # noqa: SLF001
+    names = ("_coordination_task", "_heartbeat_task", "_commit_refresh_task")
+    found = [getattr(coordinator, name, None) for name in names]
+    found += [getattr(fetcher, "_fetch_task", None), *getattr(fetcher, "_pending_tasks", ())]
+    return (task for task in found if isinstance(task, asyncio.Task) and not task.done())

@@ -1,0 +1,62 @@
+"""The tables as they are written down, and the rights with which the process gets along."""
+
+import secrets
+from importlib.resources import files
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from sagabus_core.vocabulary import SagaStatus
+from sagabus_orchestrator.app import COMPONENTS
+from sagabus_store import describe_schema, migrate
+from sagabus_store.roles import ensure_login_role, grant
+from sagabus_testkit.stack import Postgres
+
+from .support import Rig, commands, lifecycle, open_rig, order, pause, resume
+
+
+async def test_schema_sql_is_the_sum_of_the_migrations(postgres: Postgres, database: str) -> None:
+    name = f"steps_{secrets.token_hex(6)}"
+    steps = postgres.create_database(name)
+    await migrate(steps, [COMPONENTS[1]])
+    from_file, from_steps = await asyncpg.connect(database), await asyncpg.connect(steps)
+    await from_file.execute("set search_path = public, pg_temp")
+    await from_file.execute(files("sagabus_orchestrator").joinpath("sql/schema.sql").read_text())
+    lines = await describe_schema(from_file)
+    assert lines == await describe_schema(from_steps)
+    assert len(lines) > 20
+    await from_file.close()
+    await from_steps.close()
+    postgres.drop_database(name)
+
+
+async def story(rig: Rig) -> SagaStatus | str:
+    await rig.publish(order())
+    await rig.set_quota("acme", 10)
+    sent = await rig.process(rig.start_record(), rig.start_record(version=9))
+    await rig.operations.perform("acme", rig.saga("ORD-1"), pause("p"))
+    await rig.process(rig.result_record(commands(sent)[0]))
+    await rig.operations.perform("acme", rig.saga("ORD-1"), resume("r"))
+    sent = await rig.read_outbox()
+    while found := commands(sent):
+        sent = await rig.process(*(rig.result_record(command) for command in found))
+    await rig.sweeper.sweep()
+    assert await rig.tenants.remove_quota("acme")
+    await rig.registry.retire((await rig.registry.list())[0].ref)
+    return lifecycle(rig.sent)[-1].status
+
+
+async def test_the_rights_of_its_role_suffice(empty_rig: Rig, prepared: str) -> None:
+    role = f"orchestrator_{secrets.token_hex(4)}"
+    await empty_rig.database.close()
+    owner = await asyncpg.connect(prepared)
+    await ensure_login_role(owner, role, "secret")
+    await grant(owner, COMPONENTS, profile="app", role=role)
+    await owner.execute(f"grant select on outbox, inbox to {role}")  # for the eyes of this test
+    parts = urlsplit(prepared)
+    place = parts.netloc.rpartition("@")[2]
+    limited = await open_rig(parts._replace(netloc=f"{role}:secret@{place}").geturl())
+    assert await story(limited) == SagaStatus.COMPLETED
+    await limited.database.close()
+    await owner.execute(f"drop owned by {role}; drop role {role}")
+    await owner.close()
