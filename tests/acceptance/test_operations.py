@@ -61,7 +61,7 @@ def test_a_definition_lives_from_draft_to_retirement(shop: Shop, tmp_path: Path)
     parcel = tmp_path / "parcel.json"
     parcel.write_text(json.dumps({**document, "workflow": "parcel-2"}))
     second = tmp_path / "parcel-v2.json"
-    document["steps"]["ship"]["execute"]["timeout_ms"] = 60_000
+    document["steps"]["ship"]["execute"]["timeout_ms"] = 90_000
     second.write_text(json.dumps({**document, "workflow": "parcel-2", "version": 2}))
     changed = tmp_path / "changed.json"
     changed.write_text(json.dumps({**document, "workflow": "parcel-2"}))
@@ -77,7 +77,7 @@ def test_a_definition_lives_from_draft_to_retirement(shop: Shop, tmp_path: Path)
     assert conflict["error"]["code"] == "definition_conflict"
     assert back["error"]["code"] == "precondition_failed"
     changes = shop.document("definitions", "diff", "parcel-2", "1", "2")["diff"]
-    assert any("60000" in line for line in changes)
+    assert any("90000" in line for line in changes)
     assert "flowchart TD" in shop.sagabus("definitions", "graph", str(parcel))
     states = {
         (each["workflow"], each["version"]): each["state"]

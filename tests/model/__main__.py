@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 
@@ -74,19 +74,20 @@ def main(arguments: Sequence[str]) -> int:
     scenarios = tuple(s for s in scenarios if not chosen.only or s.name in chosen.only)
     reports: list[Report] = []
     with ProcessPoolExecutor(chosen.processes, max_tasks_per_child=1) as pool:
-        for report in pool.map(_run, [scenario.name for scenario in scenarios]):
+        for done in as_completed([pool.submit(_run, scenario.name) for scenario in scenarios]):
+            report = done.result()
             sys.stdout.write(_told(report))
             sys.stdout.flush()
             reports.append(report)
     _write(chosen.output, scenarios, reports)
     states, wrong = sum(r.states for r in reports), sum(r.violations for r in reports)
-    done = all(report.exhausted for report in reports)
+    complete = all(report.exhausted for report in reports)
     sys.stdout.write(
         f"{states:,} distinct states, {wrong} violations, "
-        f"bounds {'exhausted' if done else 'NOT exhausted'}\n"
+        f"bounds {'exhausted' if complete else 'NOT exhausted'}\n"
     )
     whole = not (chosen.quick or chosen.only)
-    return 0 if done and not wrong and (states >= _WANTED or not whole) else 1
+    return 0 if complete and not wrong and (states >= _WANTED or not whole) else 1
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ _FREE = Traits("SRU", "SU")
 _HALTING = Traits("SRUH", "SUH")
 _PLAIN = Traits("SR", "S")
 _BLUNT = Traits("SR", "S", lazy=False)
+_UNSURE = Traits("SRU", "S", lazy=False, callback=False)
 _RETRIED = Traits("SRU", retriable=True)
 _RESOLVED = step(cancellable=False)
 _REGRETTED = step(late="compensate")
@@ -106,31 +107,59 @@ RESOLVE_ONLY = make(
     {"a": _RESOLVED, "b": step(cancellable=False, late="compensate")},
     {"a": _HALTING, "b": _HALTING},
 )
-PARALLEL = make(
-    "parallel-cancellable-resolve-only",
-    {"a": step(), "b": _RESOLVED},
-    {"a": _FREE, "b": _FREE},
-    flow_of(parallel("a", "b")),
+PARALLEL = replace(
+    make(
+        "parallel-cancellable-resolve-only",
+        {"a": step(), "b": _RESOLVED},
+        {"a": _UNSURE, "b": _BLUNT},
+        flow_of(parallel("a", "b")),
+    ),
+    loss=False,
 )
-PARALLEL_LATE = make(
-    "parallel-compensate-late",
-    {"a": _REGRETTED, "b": _REGRETTED},
-    {"a": _FREE, "b": _FREE},
-    flow_of(parallel("a", "b")),
+PARALLEL_LATE = replace(
+    make(
+        "parallel-compensate-late",
+        {"a": _REGRETTED, "b": _REGRETTED},
+        {"a": _UNSURE, "b": _BLUNT},
+        flow_of(parallel("a", "b")),
+    ),
+    loss=False,
+    duplicates=0,
 )
 PARALLEL_HALTED = replace(
     make(
         "parallel-halted-retry",
         {"a": step(), "b": _RESOLVED},
-        {"a": Traits("SRH", "SH", lazy=False, callback=False), "b": _PLAIN},
+        {"a": Traits("SH", "S", lazy=False, callback=False), "b": _BLUNT},
         flow_of(parallel("a", "b")),
     ),
     operations=("retry",),
+    loss=False,
+    duplicates=0,
 )
-PAUSED = replace(SERIAL_2, name="serial-2-paused", operations=("pause",))
+PAUSED = replace(
+    SERIAL_2,
+    name="serial-2-paused",
+    operations=("pause",),
+    traits={"a": _PLAIN, "b": _BLUNT},
+    loss=False,
+)
 OPERATED = replace(
-    make("serial-2-operated", {"a": step(), "b": _RESOLVED}, {"a": _HALTING, "b": _PLAIN}),
+    make(
+        "serial-2-operated",
+        {"a": step(), "b": _RESOLVED},
+        {"a": Traits("SRUH", "SH", lazy=False), "b": _BLUNT},
+    ),
     operations=("cancel", "record", "retry"),
+    loss=False,
+    duplicates=0,
+)
+PIVOT_DEADLINE = replace(
+    PIVOT,
+    name="pivot-deadline",
+    traits={"a": Traits("S", "S"), "p": Traits("SRU", "S"), "r": Traits("SR", retriable=True)},
+    deadline=True,
+    loss=False,
 )
 
 
@@ -155,8 +184,9 @@ def _choice(world: str) -> Scenario:
     return Scenario(
         f"choice-{world}",
         definition,
-        {"ask": _FREE, "x": _PLAIN, "y": _PLAIN, "z": _BLUNT},
+        {"ask": _FREE if world == "yes" else _BLUNT, "x": _PLAIN, "y": _PLAIN, "z": _BLUNT},
         operations=("record", "cancel") if world in {"null", "garbage"} else (),
+        loss=world == "yes",
         outputs={"ask": Payload("application/json", "model", body.get(world, b"garbage"))},
         attested_output='{"flag":true}',
     )
@@ -164,18 +194,33 @@ def _choice(world: str) -> Scenario:
 
 CHOICES = tuple(_choice(world) for world in ("yes", "no", "null", "garbage"))
 FULL: tuple[Scenario, ...] = (
+    SERIAL_3,
+    PARALLEL_HALTED,
+    PARALLEL,
+    OPERATED,
+    SERIAL_2,
+    PARALLEL_LATE,
+    *CHOICES,
+    PIVOT,
+    PIVOT_DEADLINE,
+    RESOLVE_ONLY,
+    PAUSED,
     replace(ONE, name="one-step-exact", exact=True),
     replace(ONE, name="one-step-halting-exact", exact=True, traits={"a": _HALTING}),
-    SERIAL_2,
-    SERIAL_3,
-    PIVOT,
-    replace(PIVOT, name="pivot-deadline", deadline=True),
-    RESOLVE_ONLY,
-    PARALLEL,
-    PARALLEL_LATE,
-    PARALLEL_HALTED,
-    *CHOICES,
-    PAUSED,
-    OPERATED,
 )
-QUICK: tuple[Scenario, ...] = ()
+"""Everything, the largest first, so that two processes end together."""
+
+QUICK: tuple[Scenario, ...] = (
+    replace(ONE, name="one-step"),
+    replace(ONE, name="one-step-certain-exact", exact=True, traits={"a": _PLAIN}),
+    replace(PARALLEL, name="twins", traits={"a": _BLUNT, "b": _BLUNT}),
+    replace(SERIAL_2, name="pair", traits={"a": Traits("SU", "SU"), "b": _BLUNT}, duplicates=0),
+    replace(
+        PIVOT,
+        name="pivot",
+        traits={"a": Traits("S", "S"), "p": Traits("SU", "S"), "r": Traits("SR", retriable=True)},
+    ),
+    replace(SERIAL_2, name="pause", traits={"a": _BLUNT, "b": _BLUNT}, operations=("pause",)),
+    CHOICES[2],
+)
+"""The same in small, for every run of the tests."""

@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from sagabus_cli import app, commands
+from sagabus_cli.connection import Connection
 from sagabus_cli.errors import FailedOutcome, NotReachable, Refused, UsageError, exit_code_of
 from sagabus_cli.output import current_output
 from sagabus_core.errors import InvalidValue, SagabusError
@@ -138,3 +139,20 @@ def test_the_start_loads_no_driver_and_no_table() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_table_keeps_ids_whole_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    saga_id = "33a83fea-d2f9-5117-baa4-3faea543da8d"
+    current_output().table({}, ("status", "what to do", "id"), [("RUNNING", "wait " * 9, saga_id)])
+    said = capsys.readouterr().out
+    assert saga_id in said
+    assert "RUNNING" in said
+
+
+def test_an_address_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAGABUS_POSTGRES", "nonsense")
+    with pytest.raises(UsageError, match="SAGABUS_POSTGRES"):
+        _ = Connection().database

@@ -1,14 +1,17 @@
 """The orchestrator on a real database, driven record by record: the test is Kafka and the relay."""
 
+import ast
 import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
+import sagabus_orchestrator
 from sagabus_core import ids
 from sagabus_core.canonical import JsonValue, canonical_bytes
 from sagabus_core.engine import Operation, Pause, Resume
@@ -337,6 +340,21 @@ def pause(name: str) -> Pause:
 
 def resume(name: str, expected_revision: int | None = None) -> Resume:
     return Resume(operation(name, expected_revision))
+
+
+def declared_failpoints() -> list[str]:
+    """Every failpoint that the shell reaches, by its source."""
+    return sorted(
+        {
+            str(node.args[0].value)
+            for path in Path(sagabus_orchestrator.__file__).parent.rglob("*.py")
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "reach"
+            and isinstance(node.args[0], ast.Constant)
+        }
+    )
 
 
 def commands(messages: Iterable[Message]) -> list[Command]:

@@ -1,6 +1,5 @@
 """Killed at every statement boundary, the orchestrator ends where it ends without a crash."""
 
-import ast
 import asyncio
 import json
 import re
@@ -13,34 +12,18 @@ from pathlib import Path
 
 import pytest
 
-import sagabus_orchestrator
 from sagabus_core.canonical import JsonValue
 from sagabus_messages import unpack_headers
 
 from .crash_world import ENDS, document
-from .support import Rig, open_rig
+from .support import Rig, declared_failpoints, open_rig
 
 ROOT = Path(__file__).parents[3]
-SOURCES = Path(sagabus_orchestrator.__file__).parent
 EXIT = 137
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
-def declared() -> list[str]:
-    """Every failpoint that the shell reaches, by its source."""
-    found = {
-        str(node.args[0].value)
-        for path in SOURCES.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "reach"
-        and isinstance(node.args[0], ast.Constant)
-    }
-    return sorted(found)
-
-
-POINTS = [*declared(), "store.before-commit", "store.commit", "store.after-commit"]
+POINTS = [*declared_failpoints(), "store.before-commit", "store.commit", "store.after-commit"]
 
 
 class Children:

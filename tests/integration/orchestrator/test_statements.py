@@ -1,16 +1,19 @@
 """A batch is a handful of statements, however many records it has."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import pytest
 
 from sagabus_core.vocabulary import ResultStatus
 from sagabus_messages import OutboxRow, Record, WakeupRequest
+from sagabus_runtime import failpoints
 from sagabus_store import Connection, Database
 
-from .support import Rig, commands, operation, pause
+from .support import Rig, commands, declared_failpoints, pause, resume
 
 
 class Counted(Database):
@@ -92,4 +95,18 @@ async def test_an_operation_is_a_handful_of_statements(rig: Rig, counted: list[s
     counted.clear()
     await rig.operations.perform("acme", rig.saga("ORD-1"), pause("p"))
     assert len(counted) <= 9
-    assert operation("p").reason
+
+
+async def test_a_failpoint_stands_behind_every_statement(rig: Rig, counted: list[str]) -> None:
+    """So that a crash between any two statements is a crash that can be tested."""
+    await rig.set_quota("acme", 10_000)
+    records = await mixed(rig, 2, "X")
+    with ExitStack() as points:
+        for name in declared_failpoints():
+            points.enter_context(failpoints.on(name, partial(counted.append, "failpoint")))
+        counted.clear()
+        await rig.handler.process(records)
+        await rig.operations.perform("acme", rig.saga("X-pause-0"), resume("r"))
+    pairs = list(pairwise(counted))
+    assert [first for first, second in pairs if "failpoint" not in (first, second)] == []
+    assert counted.count("failpoint") >= 20

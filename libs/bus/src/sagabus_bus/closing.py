@@ -49,7 +49,12 @@ async def _force(consumer: AIOKafkaConsumer) -> None:
 def _tasks(consumer: AIOKafkaConsumer) -> Iterator[asyncio.Task[Any]]:
     """Return the driver's background tasks; it has no public way to end them."""
     coordinator, fetcher = consumer._coordinator, consumer._fetcher  # noqa: SLF001
-    names = ("_coordination_task", "_heartbeat_task", "_commit_refresh_task")
+    names = (
+        "_coordination_task",
+        "_heartbeat_task",
+        "_commit_refresh_task",
+        "_reset_committed_task",  # of a consumer without a group
+    )
     found = [getattr(coordinator, name, None) for name in names]
     found += [getattr(fetcher, "_fetch_task", None), *getattr(fetcher, "_pending_tasks", ())]
     return (task for task in found if isinstance(task, asyncio.Task) and not task.done())

@@ -52,7 +52,7 @@ class Tail:
         try:
             await self._place(consumer, places)
         except BaseException:
-            await consumer.stop()
+            await close_consumer(consumer, self._connection.request_timeout_ms)
             raise
         self._consumer = consumer
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from collections.abc import Sequence
@@ -116,4 +117,6 @@ def _fail(output: Output, error: SagabusError, code: int) -> int:
 
 def main() -> None:
     """Run the command line of this process."""
+    # What libraries log beside our one sentence would only confuse; services log for themselves.
+    logging.getLogger().addHandler(logging.NullHandler())
     sys.exit(run(sys.argv[1:]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sagabus_cli.errors import NotReachable
+from sagabus_cli.errors import NotReachable, UsageError
 
 if TYPE_CHECKING:
     from sagabus_bus import KafkaConnection
@@ -54,9 +54,18 @@ class Connection:
 
     @property
     def database(self) -> str:
-        """The DSN of the orchestrator's database. Raises `NotReachable` (`no_postgres`)."""
+        """The DSN of the orchestrator's database.
+
+        Raises `NotReachable` (`no_postgres`), `UsageError` (`invalid_address`).
+        """
         named = self.postgres or os.environ.get("SAGABUS_POSTGRES")
-        if named is not None:
+        if named:
+            if urlsplit(named).scheme not in {"postgresql", "postgres"}:
+                raise UsageError(
+                    "invalid_address",
+                    "--postgres or SAGABUS_POSTGRES must look like "
+                    "postgresql://user:password@host:port/database",
+                )
             return named
         server = _dev_stack("postgres")
         if server is None:

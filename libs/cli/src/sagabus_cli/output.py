@@ -14,6 +14,10 @@ from sagabus_core.errors import SagabusError
 
 __all__ = ["Output", "choose_output", "current_output"]
 
+_WIDE = 240
+"""Without a terminal nobody knows the width: what programs read is not folded."""
+_FOLDS_BEYOND = 40
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -38,10 +42,19 @@ class Output:
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        table = Table(*columns, box=box.SIMPLE_HEAD)
+        table = Table(box=box.SIMPLE_HEAD)
+        needed = 2
+        for place, column in enumerate(columns):
+            # Sentences fold; a key, a status or an id that is cut in two could not be copied.
+            longest = max(len(column), *(len(row[place]) for row in rows), 0)
+            width = min(longest, _FOLDS_BEYOND)
+            table.add_column(column, min_width=width, no_wrap=width == longest)
+            needed += width + 3
         for row in rows:
             table.add_row(*(Text(cell, overflow="fold") for cell in row))
-        Console(file=sys.stdout).print(table)
+        console = Console(file=sys.stdout)
+        console.width = max(console.width if console.is_terminal else _WIDE, needed)
+        console.print(table)
 
     def failure(self, error: SagabusError) -> None:
         """Say an error: as JSON in place of the result, or one line on standard error."""

@@ -27,9 +27,10 @@ def up(name: StackName = "dev") -> None:
     record = start_detached(name)
     output.tell(
         asdict(record),
-        f"export SAGABUS_KAFKA={record.kafka}\n"
-        f"export SAGABUS_POSTGRES={record.postgres}\n"
-        f"# logs and data: {record.directory}",
+        f"Kafka          {record.kafka}\n"
+        f"Postgres       {record.postgres}\n"
+        f"logs and data  {record.directory}\n"
+        "`sagabus services` runs the services on it; commands here find it by themselves",
     )
 
 

@@ -11,7 +11,7 @@ import typer
 from sagabus_bus import TopicAdmin
 from sagabus_cli.connection import current_connection
 from sagabus_cli.errors import FailedOutcome, Refused
-from sagabus_cli.inputs import Line, read_lines, read_payload
+from sagabus_cli.inputs import read_lines, read_payload
 from sagabus_cli.output import current_output
 from sagabus_cli.running import Summary, run_all
 from sagabus_client import Outcome, SagabusClient, SagaHandle, StartCommand
@@ -21,6 +21,12 @@ from sagabus_messages import json_value
 __all__ = ["run_app", "start_app", "topics_app"]
 
 start_app, run_app = typer.Typer(), typer.Typer()
+
+_REFUSALS = {
+    "definition_inactive": "no version of this workflow is active (`sagabus definitions list`)",
+    "payload_contract_mismatch": "the payload is not what the workflow's input declares",
+    "request_conflict": "this key was used before with other content (`sagabus show`)",
+}
 
 Tenant = Annotated[str, typer.Option(help="Tenant that the saga belongs to.")]
 Schema = Annotated[
@@ -48,7 +54,8 @@ def start(
     handle, outcome = asyncio.run(_start(command, wait=wait))
     if outcome is not None and outcome.is_refused:
         code = outcome.reason_code or "start_refused"
-        raise Refused(code, f"the start of {key} was refused, nothing was started")
+        why = _REFUSALS.get(code, "the orchestrator refused it")
+        raise Refused(code, f"nothing was started for {key}: {why}")
     _tell(handle, outcome)
     if wait and outcome is not None and not _is_good(outcome):
         raise typer.Exit(FailedOutcome.exit_code)
@@ -56,8 +63,12 @@ def start(
 
 @run_app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help='JSON lines: {"key": ..., "payload": {...}}.')],
-    workflow: Annotated[str, typer.Option(help="Name of the workflow.")],
+    file: Annotated[
+        Path, typer.Argument(help='JSON lines: {"workflow": ..., "key": ..., "payload": {...}}.')
+    ],
+    workflow: Annotated[
+        str | None, typer.Option(help="The workflow of lines that name none.")
+    ] = None,
     tenant: Tenant = "default",
     schema: Schema = None,
     timeout_s: Annotated[
@@ -68,8 +79,8 @@ def run(
 
     Exit code 0 only if every saga ended COMPLETED or COMPENSATED.
     """
-    lines = read_lines(file, schema or f"{workflow}.v1")
-    commands = [_command(line, tenant, workflow) for line in lines]
+    lines = read_lines(file, workflow, schema)
+    commands = [StartCommand(tenant, line.workflow, line.key, line.payload) for line in lines]
     summary = asyncio.run(run_all(commands, timeout_s))
     current_output().table(
         summary.document(), ("outcome", "sagas", "p50", "p99", "longest"), summary.rows()
@@ -113,10 +124,6 @@ async def _start(command: StartCommand, *, wait: bool) -> tuple[SagaHandle, Outc
             return handle, await client.wait(handle)
         # The orchestrator's first word says whether the request was taken or refused.
         return handle, await client.first_news(handle, timeout_s=15.0)
-
-
-def _command(line: Line, tenant: str, workflow: str) -> StartCommand:
-    return StartCommand(tenant, workflow, line.key, line.payload)
 
 
 def _is_good(outcome: Outcome) -> bool:

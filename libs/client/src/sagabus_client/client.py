@@ -27,6 +27,7 @@ from sagabus_client.values import Outcome, SagaHandle, StartCommand
 from sagabus_client.watching import Watch, WatchTable
 from sagabus_core import ids
 from sagabus_core.errors import InvalidValue
+from sagabus_core.names import check_name
 from sagabus_messages import OutboxRow, Record, Stamp, Start, Topics, decode, encode, source_of
 from sagabus_messages.errors import MessageError
 
@@ -217,6 +218,7 @@ class SagabusClient:
 
 
 def _handle(command: StartCommand, now_ms: int) -> SagaHandle:
+    check_name(command.workflow, "workflow")
     return SagaHandle(
         saga_id=ids.saga_id(command.tenant, command.workflow, command.business_key),
         tenant=command.tenant,

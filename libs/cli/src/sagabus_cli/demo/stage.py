@@ -87,8 +87,8 @@ class Stage:
         for line in page.splitlines():
             words = line.split(maxsplit=2)
             mark = words[1] if len(words) > 1 else ""
-            text = Text(line, _COLOURS.get(mark, ""), no_wrap=True, overflow="ellipsis")
-            self._console.print(text)
+            text = Text(line, _COLOURS.get(mark, ""))
+            self._console.print(text, no_wrap=True, overflow="ellipsis")
 
     @contextlib.contextmanager
     def progress(self, total: int) -> Iterator[Callable[[int], None]]:

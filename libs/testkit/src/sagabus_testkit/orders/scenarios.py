@@ -43,7 +43,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario("card-declined", "card declined: stock put back", _BACK, 7, card="declined"),
     Scenario("charge-unknown", "charged, answer lost: resolved", _DONE, 6, card="lost-answer"),
     Scenario("charge-lost", "request lost: resolved, key fenced", _BACK, 6, card="lost-request"),
-    Scenario("charge-late", "answer after the time-out: resolved", _DONE, 5, card="slow-12000"),
+    Scenario("charge-late", "answer after the time-out: resolved", _DONE, 5, card="slow-22000"),
     Scenario("no-delivery", "address refused: refund, stock back", _BACK, 5, address="nowhere"),
     Scenario(
         "refund-unknown",

@@ -46,11 +46,11 @@ _SETTINGS: Mapping[str, str] = {
     # A restart waits until the former registration has ended: at once after a controlled
     # shutdown, after this session time when the broker was killed (9 s by default).
     "controlled.shutdown.enable": "true",
-    "broker.session.timeout.ms": "3000",
+    "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
-    "controller.quorum.election.timeout.ms": "200",
+    "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "100",
-    "controller.quorum.fetch.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "2000",
 }
 
 

@@ -17,7 +17,7 @@ from sagabus_testkit.stack.waiting import Probe, wait_until
 __all__ = ["ProcessControl", "ServerCommand", "dies_with_guard"]
 
 _GUARD = Path(__file__).with_name("guard.py")
-_START_WITHIN_S = 60.0
+_START_WITHIN_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,11 @@ class ProcessControl:
         with contextlib.suppress(OSError, ValueError):
             return int(self._pid_file.read_text())
         return None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server, or the guard that is about to start it, runs."""
+        return self._guard is not None and self._guard.poll() is None
 
     @property
     def is_answering(self) -> bool:

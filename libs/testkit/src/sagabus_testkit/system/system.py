@@ -16,6 +16,7 @@ from sagabus_bus import KafkaConnection, TopicAdmin
 from sagabus_messages import Topics
 from sagabus_testkit.stack import LocalStack, Postgres, StackError
 from sagabus_testkit.stack.commands import Outcome, run
+from sagabus_testkit.stack.control import ExternalControl
 from sagabus_testkit.stack.ports import ReservedPorts
 from sagabus_testkit.stack.process import ProcessControl, ServerCommand
 from sagabus_testkit.system.services import PARTICIPANTS, SERVICES, ServiceKind
@@ -41,6 +42,12 @@ class Servers:
     def of(cls, stack: LocalStack) -> Servers:
         """Return the servers of a stack, without a proxy."""
         return cls(stack.kafka.bootstrap, stack.postgres)
+
+    @classmethod
+    def named(cls, bootstrap: str, dsn: str) -> Servers:
+        """Return servers that somebody else runs, by the superuser's DSN."""
+        control = ExternalControl("Postgres", "SAGABUS_POSTGRES", lambda: True)
+        return cls(bootstrap, Postgres(dsn, control))
 
     def dsn(self, database: str) -> str:
         """Return the DSN that services get."""
@@ -172,6 +179,10 @@ class System:
         """Thaw a process."""
         self._processes[name].resume()
 
+    def is_running(self, name: str) -> bool:
+        """Return whether a process runs, or begins to."""
+        return self._processes[name].is_running
+
     def is_ready(self, name: str) -> bool:
         """Return whether a process runs and says that it is ready."""
         control = self._processes[name]
@@ -230,6 +241,8 @@ class System:
                 )
             case "payment":
                 wanted["SAGABUS_CARDS_URL"] = self.cards_url
+                # Longer than the step's time-out: a slow charge is answered late, not unknown.
+                wanted["SAGABUS_CARDS_TIMEOUT_MS"] = "40000"
             case "cards":
                 wanted["SAGABUS_CARDS_PORT"] = str(self._cards_port)
             case _:

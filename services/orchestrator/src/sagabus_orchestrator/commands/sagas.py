@@ -46,7 +46,7 @@ def list_sagas(
     output = current_output()
     output.table(
         {"sagas": [_summary(saga) for saga in page.sagas], "next_cursor": page.next_cursor},
-        ("business key", "workflow", "status", "control", "rev", "started", "took", "id"),
+        ("business key", "workflow", "status", "rev", "started", "took", "id"),
         [_row(saga) for saga in page.sagas],
     )
     if page.next_cursor:
@@ -79,8 +79,7 @@ def _row(saga: SagaSummary) -> tuple[str, ...]:
     return (
         saga.business_key,
         f"{saga.workflow} {saga.version}",
-        saga.status,
-        saga.control,
+        f"{saga.status} (PAUSED)" if saga.control == "PAUSED" else saga.status,
         str(saga.revision),
         f"{saga.created_at:%Y-%m-%d %H:%M:%S}",
         f"{(saga.updated_at - saga.created_at).total_seconds():.3f} s",

@@ -26,7 +26,7 @@ def _lines(detail: SagaDetail, *, everything: bool) -> Iterator[str]:
     yield f"{head.business_key}  {head.status}{paused}"
     yield f"  {head.workflow} {head.version} · tenant {head.tenant} · {head.saga_id}"
     yield (
-        f"  started {head.created_at:%Y-%m-%d %H:%M:%S} · {took_s:.3f} s until now "
+        f"  started {head.created_at:%Y-%m-%d %H:%M:%S} · {took_s:.3f} s until its last change "
         f"· revision {head.revision}"
     )
     if saga.abort is not None:

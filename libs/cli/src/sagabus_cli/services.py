@@ -1,0 +1,90 @@
+"""The command `sagabus services`: orchestrator, timer, relay and the examples on the dev stack."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from sagabus_cli.connection import DEV
+from sagabus_cli.errors import NotReachable
+from sagabus_cli.output import current_output
+from sagabus_testkit.orders import DEFINITION
+from sagabus_testkit.stack.home import StackHome
+from sagabus_testkit.stack.record import StackRecord, read_record
+from sagabus_testkit.system import Servers, System
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+_LOOK_EVERY_S = 1.0
+
+
+@app.command()
+def services() -> None:
+    """Run all services on the stack of `sagabus up` until Ctrl-C.
+
+    The order workflow is active, and the other commands find the system without any option. Sagas
+    are kept: the next run goes on where this one ended. A service that is killed is started again.
+    """
+    record = read_record(DEV)
+    if record is None:
+        raise NotReachable("no_stack", "no stack runs: start one with `sagabus up` (or `make up`)")
+    with _until_signal() as ended, _home(record) as home:
+        servers = Servers.named(record.kafka, record.postgres)
+        current_output().note("starting the services")
+        with System(servers, home.directory, name=DEV) as system:
+            system.start()
+            _tell(system, _publish(system))
+            while not ended.wait(_LOOK_EVERY_S):
+                _revive(system)
+            current_output().note("stopping the services")
+
+
+@contextmanager
+def _home(record: StackRecord) -> Iterator[StackHome]:
+    # The lock of the folder: a second run would write over the logs and process ids of the first.
+    home = StackHome("services", root=Path(record.directory), keep=True)
+    try:
+        yield home
+    finally:
+        home.close()
+
+
+@contextmanager
+def _until_signal() -> Iterator[threading.Event]:
+    ended = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    former = {number: signal.signal(number, lambda *_: ended.set()) for number in numbers}
+    try:
+        yield ended
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _publish(system: System) -> str:
+    # A kept database may hold an older document under the same version: that is no failure.
+    published = system.command("definitions", "publish", str(DEFINITION), "--activate")
+    return (published.stdout or published.stderr).strip()
+
+
+def _tell(system: System, workflow: str) -> None:
+    pids = {name: system.pid(name) for name in system.names}
+    lines = [f"{name:<14} pid {pid}" for name, pid in pids.items()]
+    lines.append(workflow)
+    lines.append(f"ready; logs in {system.directory}; Ctrl-C stops them")
+    document = {"directory": str(system.directory), "services": pids, "workflow": workflow}
+    current_output().tell(document, "\n".join(lines))
+
+
+def _revive(system: System) -> None:
+    for name in system.names:
+        if not system.is_running(name):
+            current_output().note(f"{name} ended: starting it again ({system.log_path(name)})")
+            system.spawn(name)
