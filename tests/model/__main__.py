@@ -6,8 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from multiprocessing import get_context
 from pathlib import Path
 
 from tests.model.explore import Report, explore
@@ -73,9 +73,9 @@ def main(arguments: Sequence[str]) -> int:
     scenarios = QUICK if chosen.quick else FULL
     scenarios = tuple(s for s in scenarios if not chosen.only or s.name in chosen.only)
     reports: list[Report] = []
-    with ProcessPoolExecutor(chosen.processes, max_tasks_per_child=1) as pool:
-        for done in as_completed([pool.submit(_run, scenario.name) for scenario in scenarios]):
-            report = done.result()
+    # One process per scenario, so that each returns its memory.
+    with get_context("fork").Pool(chosen.processes, maxtasksperchild=1) as pool:
+        for report in pool.imap_unordered(_run, [scenario.name for scenario in scenarios]):
             sys.stdout.write(_told(report))
             sys.stdout.flush()
             reports.append(report)

@@ -34,6 +34,7 @@ from sagabus_core.engine import (
     table,
 )
 from sagabus_core.engine.advance import ready_steps
+from sagabus_core.engine.answers import _route
 from sagabus_core.engine.draft import Draft
 from sagabus_core.engine.effects import FactKind, JournalFact
 from sagabus_core.engine.frontier import walk
@@ -259,6 +260,12 @@ def _current_attempt_only(draft: Draft, event: ResultReceived, track: Any, answe
     return _any_attempt(draft, event, track, answer)
 
 
+def _any_stay(draft: Draft, event: ResultReceived, track: Any, answer: Any) -> Move:
+    if isinstance(track, Activation) or event.attempt != track.attempts.get(answer[0]):
+        return _route(draft, event, track, answer)
+    return member_move(track.state, answer[1])
+
+
 def _freeze_at_once(draft: Draft) -> list[str]:
     if draft.abort is None:
         return _go_forward(draft)
@@ -297,6 +304,24 @@ MUTATIONS: tuple[Mutation, ...] = (
     _mutation("old-hints-count", PAIR, "HINT", lambda: _engine("answers._route", _any_attempt)),
     _mutation(
         "old-facts-do-not", PAIR, "FACT", lambda: _engine("answers._route", _current_attempt_only)
+    ),
+    _mutation(
+        "hints-of-an-earlier-stay-count",
+        replace(
+            make(
+                "stays",
+                {"a": _RESOLVED, "b": _RESOLVED},
+                {
+                    "a": Traits("S", "U", lazy=False, callback=False),
+                    "b": Traits("R", lazy=False, callback=False),
+                },
+            ),
+            operations=("pause", "record"),
+            loss=False,
+            duplicates=0,
+        ),
+        "HINT",
+        lambda: _engine("answers._route", _any_stay),
     ),
     _mutation(
         "halted-settles",

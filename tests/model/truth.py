@@ -71,7 +71,8 @@ def misjudged(
     if answer.word not in _WEAK and not refused:
         return (f"FACT {answer} settled nothing",) if new.state in _OPEN else ()
     asking = _ASKING.get(old.state) or _ASKING.get((str(old.state), type(old)))
-    if asking == answer.channel and answer.attempt == old.attempts.get(answer.channel):
+    asked = asking == answer.channel and answer.attempt == old.attempts.get(answer.channel)
+    if asked and (asking not in {"RE", "RK"} or old.resolve_used):  # asked in this very stay
         return ()
     same = _standing(old) == _standing(new) or old.state not in _OPEN
     if same and old.state == new.state and before.reasons == after.reasons:

@@ -184,6 +184,18 @@ class TestOutcomes:
         with pytest.raises(OperationRefused):
             attest(saga, "a", NO)
 
+    def test_every_expiry_counts_also_when_the_clock_went_back(self) -> None:
+        saga = serial()
+        saga.answer("a", "HALTED")
+        saga.wait(-5_000)
+        saga.apply(Retry(saga.operation()))
+        saga.answer("a", "HALTED")
+        saga.wait(10_000 + 60_001)
+        with pytest.raises(OperationRefused):
+            attest(saga, "a", NO)
+        saga.wait(5_000)
+        assert attest(saga, "a", NO).snapshot.status is SagaStatus.COMPENSATED
+
     def test_a_retriable_can_only_have_succeeded(self) -> None:
         saga = SagaDriver(document({"p": pivot(), "r": retriable()}, "p", "r"))
         saga.answer("p", "SUCCEEDED")

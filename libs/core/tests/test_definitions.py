@@ -368,6 +368,13 @@ class TestVariables:
         assert self.check(self.sets, race) == {"variable_race"}
         assert self.check(parallel("p", x=[self.sets], y=[self.sets])) == {"variable_race"}
 
+    def test_a_condition_does_not_race_with_a_branch_either(self) -> None:
+        asks = choice("c", "b", one=("v > 3", "b"))
+        assert self.check(self.sets, parallel("p", x=[self.sets], y=[asks])) == {"variable_race"}
+        assert self.check(self.sets, parallel("p", x="b", y=[asks])) == set()
+        other = choice("c", "b", one=("f", "b"))
+        assert self.check(self.sets, parallel("p", x=[self.sets], y=[other])) == set()
+
     def test_conditions_and_the_output_read_too(self) -> None:
         asks = choice("c", "b", one=("v > 3", "b"))
         assert self.check(asks) == {"variable_unset"}

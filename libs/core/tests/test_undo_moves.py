@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from sagabus_core.engine import ManualReason, MemberState, preview_compensation
+from sagabus_core.engine import (
+    AttestedUndo,
+    Channel,
+    ManualReason,
+    MemberState,
+    Pause,
+    RecordOutcome,
+    Resume,
+    preview_compensation,
+)
 from sagabus_core.errors import AttemptNeverIssued
 from sagabus_core.testing import SagaDriver, compensatable, document, parallel, timing
 from sagabus_core.vocabulary import Direction, SagaStatus
@@ -187,3 +196,23 @@ def test_an_answer_to_what_was_never_asked_is_refused() -> None:
             saga.answer("b", "SUCCEEDED", phase, target=target, attempt=attempt)
     with pytest.raises(AttemptNeverIssued):
         saga.answer("nowhere", "SUCCEEDED", attempt=1)
+
+
+@pytest.mark.parametrize("status", ["REJECTED", "UNKNOWN", "HALTED"])
+def test_a_hint_from_an_earlier_stay_answers_no_question_that_is_yet_to_be_asked(
+    status: str,
+) -> None:
+    saga = undoing()
+    saga.answer("b", "UNKNOWN", "COMPENSATE")
+    while not reasons(saga):
+        saga.wake()
+    saga.apply(RecordOutcome(saga.operation(), AttestedUndo("b", happened=False), "looked it up"))
+    while not saga.commands:
+        saga.wake()
+    saga.apply(Pause(saga.operation()))
+    saga.answer("b", "UNKNOWN", "COMPENSATE")
+    saga.answer("b", status, "RESOLVE", target="COMPENSATE")
+    assert member(saga) is MemberState.RESOLVING
+    saga.apply(Resume(saga.operation()))
+    asked = saga.snapshot.members["b"].attempts[Channel.RESOLVE_COMPENSATE]
+    assert saga.commands == [("b", "RK", asked)]

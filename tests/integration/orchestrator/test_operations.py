@@ -18,6 +18,7 @@ from sagabus_core.vocabulary import Phase, ResultStatus, SagaStatus
 from sagabus_messages import Command
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.operations import Operations
+from sagabus_runtime import failpoints
 
 from .support import TABLES, TOPICS, Rig, commands, operation, pause, resume
 
@@ -88,10 +89,12 @@ async def test_an_id_that_did_something_else_is_refused(rig: Rig) -> None:
 
 async def test_one_id_for_two_sagas_at_once_counts_once(rig: Rig) -> None:
     await rig.process(*(rig.start_record(f"ORD-{n}") for n in range(8)))
-    outcomes = await asyncio.gather(
-        *(rig.operations.perform("acme", rig.saga(f"ORD-{n}"), pause("p")) for n in range(8)),
-        return_exceptions=True,
-    )
+    # All of them look before any of them writes.
+    with failpoints.armed("orchestrator.after-find-operation=stall:300ms"):
+        outcomes = await asyncio.gather(
+            *(rig.operations.perform("acme", rig.saga(f"ORD-{n}"), pause("p")) for n in range(8)),
+            return_exceptions=True,
+        )
     errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     assert len(errors) == 7
     assert {getattr(error, "code", str(error)) for error in errors} == {"operation_id_reused"}

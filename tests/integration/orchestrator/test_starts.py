@@ -95,15 +95,6 @@ async def test_a_repeat_is_answered_with_the_status_after_the_results_of_its_bat
     assert event.revision == 2
 
 
-async def test_a_good_start_may_follow_a_bad_one_of_its_key_in_one_batch(rig: Rig) -> None:
-    bad = rig.start_record(start_id="bad", schema="other.v1")
-    sent = await rig.process(bad, rig.start_record(start_id="good"))
-    assert told(lifecycle(sent)) == [
-        (START_REFUSED, "bad", "payload_contract_mismatch"),
-        ("RUNNING", "good", None),
-    ]
-
-
 async def test_answers_stand_in_their_place_among_the_events_of_their_saga(rig: Rig) -> None:
     sent = await rig.process(rig.start_record(start_id="first"))
     for _ in range(3):

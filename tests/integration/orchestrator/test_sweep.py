@@ -1,9 +1,10 @@
 """The second line behind the timer: overdue sagas are decided without a wake-up."""
 
-from sagabus_core.vocabulary import Phase
+from sagabus_core.engine import Retry
+from sagabus_core.vocabulary import Phase, ResultStatus
 from sagabus_messages import WakeupRequest
 
-from .support import Rig, commands, order, pause
+from .support import Rig, commands, operation, order, pause
 
 
 async def overdue(rig: Rig, *keys: str) -> list[WakeupRequest]:
@@ -72,3 +73,16 @@ async def test_wake_ups_of_unknown_and_ended_sagas_change_nothing(rig: Rig) -> N
     await rig.run("delete from saga")
     assert await rig.process(rig.wakeup_record(armed.model_copy(update={"generation": 9}))) == []
     assert await rig.dead_letters() == []
+
+
+async def test_a_wake_up_of_a_saga_that_waits_for_a_person_is_taken_and_decides_nothing(
+    rig: Rig,
+) -> None:
+    sent = await rig.process(rig.start_record())
+    (armed,) = [message for message in sent if isinstance(message, WakeupRequest)]
+    await rig.process(rig.result_record(commands(sent)[0], ResultStatus.HALTED))
+    assert await rig.value("select status from saga") == "MANUAL_INTERVENTION"
+    assert commands(await rig.process(rig.wakeup_record(armed))) == []
+    assert await rig.value("select armed_at_ms from saga") is None
+    await rig.operations.perform("acme", rig.saga("ORD-1"), Retry(operation("r")))
+    assert await rig.value("select armed_at_ms from saga") is not None

@@ -121,7 +121,9 @@ class VariableRules:
 
     def _check_races(self, node: ParallelNode) -> None:
         for one, other in permutations(node.branches, 2):
-            shared = written(one.body) & (_read(other.body) | written(other.body))
+            sets = written(one.body)
+            shared = sets & (_read(other.body) | written(other.body))
+            shared |= self._asked(other.body, sets - shared)
             if shared:
                 self._problems.add(
                     self._flow.pointers[node.path],
@@ -129,6 +131,25 @@ class VariableRules:
                     f"branch {one.name!r} sets {', '.join(sorted(shared))}, which branch "
                     f"{other.name!r} uses at the same time: use two variables",
                 )
+
+    def _asked(self, node: Node, among: frozenset[str]) -> frozenset[str]:
+        """Return which of some variables the conditions of a subtree read."""
+        match node:
+            case StepNode():
+                return frozenset()
+            case SequenceNode():
+                return frozenset().union(*(self._asked(each, among) for each in node.children))
+            case ParallelNode() | ChoiceNode():
+                below = (self._asked(each.body, among) for each in node.branches)
+                asked = (self._reads_of(each.when, among) for each in node.branches if each.when)
+                return frozenset().union(*below, *asked)
+
+    def _reads_of(self, when: str, among: frozenset[str]) -> frozenset[str]:
+        if self._conditions.check(when, self._variables):
+            return frozenset()  # a problem of its own
+        others = ({n: t for n, t in self._variables.items() if n != each} for each in among)
+        pairs = zip(among, others, strict=True)
+        return frozenset(each for each, rest in pairs if self._conditions.check(when, rest))
 
     def _check_conditions(self, node: ChoiceNode, known: frozenset[str]) -> None:
         decided: str | None = None

@@ -90,7 +90,8 @@ def _route(
         profile = profile_of(draft.step(event.activation))
         if current or is_fact(profile, given):
             return forward_move(profile, track.state, given)
-    elif current or given in FACTS:
+    elif given in FACTS or (current and (channel is Channel.COMPENSATE or track.resolve_used)):
+        # `resolve_used`: a RESOLVE of an earlier stay does not answer what this one has yet to ask.
         return member_move(track.state, given)
     return Move.NOTE
 

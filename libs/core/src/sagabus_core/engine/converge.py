@@ -144,8 +144,10 @@ def _issue_one(draft: Draft, path: str, track: Track, payload: Payload | None) -
         "deadline_at_ms": command.expires_at_ms,
         ask.used: getattr(track, ask.used) + 1,
     }
-    if ask.channel is Channel.EXECUTE:
-        changes["execute_expires_at_ms"] = command.expires_at_ms
+    if isinstance(track, Activation) and ask.channel is Channel.EXECUTE:
+        # The latest one: a clock that was set back must not hide that an earlier one still lives.
+        expiry = max(track.execute_expires_at_ms, command.expires_at_ms)
+        changes["execute_expires_at_ms"] = expiry
     draft.put(path, evolve(track, **changes))
     draft.effects.append(command)
     draft.fact(FactKind.COMMAND, path, None, track.state, {**ask.about, "attempt": attempt})
