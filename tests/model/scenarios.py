@@ -124,7 +124,6 @@ PARALLEL_LATE = replace(
         flow_of(parallel("a", "b")),
     ),
     loss=False,
-    duplicates=0,
 )
 PARALLEL_HALTED = replace(
     make(
