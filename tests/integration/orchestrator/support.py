@@ -309,15 +309,6 @@ class Rig:
     async def set_quota(self, tenant: str, max_active: int) -> None:
         await self.tenants.set_quota(tenant, max_active)
 
-    async def until_idle_in_transaction(self) -> None:
-        """Wait until another session stands inside of a transaction."""
-        await eventually(
-            lambda: self.value(
-                "select count(*) from pg_stat_activity where datname = current_database()"
-                " and pid <> pg_backend_pid() and state = 'idle in transaction'"
-            )
-        )
-
     async def kill_sessions(self) -> None:
         """End every other session that is inside of a transaction, once there is one."""
         async with self.database.connection() as conn:

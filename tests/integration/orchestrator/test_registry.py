@@ -10,6 +10,7 @@ from sagabus_core.definitions import DefinitionState, InvalidDefinition
 from sagabus_orchestrator.catalog import DefinitionRef
 from sagabus_orchestrator.errors import NotFound, OrphanedInstances, Refused
 from sagabus_runtime import failpoints
+from sagabus_testkit import eventually
 
 from .support import Rig, commands, lifecycle, no_topics_missing, open_rig, order
 
@@ -98,7 +99,8 @@ async def test_unknown_definitions_are_not_found(rig: Rig) -> None:
 async def test_retiring_waits_for_a_start_in_flight(rig: Rig) -> None:
     with failpoints.armed("orchestrator.after-generation=stall:300ms"):
         start = asyncio.create_task(rig.handler.process([rig.start_record()]))
-        await rig.until_idle_in_transaction()
+        # Behind this point the start holds its definition; before it, retiring would come first.
+        await eventually(lambda: failpoints.hits("orchestrator.after-generation") == 1)
         await refused(rig, "definition_in_use", "retire")
         await start
     assert await rig.count("saga") == 1

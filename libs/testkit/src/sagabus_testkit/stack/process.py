@@ -157,8 +157,14 @@ class ProcessControl:
         self._reap()
 
     def pause(self) -> None:
-        """Freeze the server (SIGSTOP)."""
+        """Freeze the server (SIGSTOP) and wait until each of its threads stands still.
+
+        The signal itself returns at once: on a busy machine a thread could still answer.
+        """
         self._signal(signal.SIGSTOP)
+        pid = self.pid
+        if pid is not None:
+            wait_until(lambda: all(state in "TtZX" for state in _thread_states(pid)), within_s=5)
 
     def resume(self) -> None:
         """Thaw the server (SIGCONT)."""
@@ -202,3 +208,13 @@ def _is_running(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state not in {"Z", "X"}
     return False
+
+
+def _thread_states(pid: int) -> list[str]:
+    """Return the state letter of each thread (proc_pid_stat(5)); none where there is no /proc."""
+    states: list[str] = []
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            # The name before it stands in parentheses and may itself hold spaces.
+            states.append(stat.read_text().rpartition(")")[2].split()[0])
+    return states
