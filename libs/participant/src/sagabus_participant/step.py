@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.vocabulary import Phase
+from sagabus_participant.errors import RegistrationError
 from sagabus_participant.outcomes import (
     Cancelled,
     Compensated,
@@ -86,7 +87,8 @@ class LocalStep(ABC, Generic[Input]):
 
     async def compensate(self, ctx: LocalContext) -> Undone:
         """Undo what `execute` did; called only after a recorded success."""
-        raise NotImplementedError
+        del ctx
+        raise _not_defined(self, "compensate")
 
 
 class ExternalStep(ABC, Generic[Input]):
@@ -98,15 +100,23 @@ class ExternalStep(ABC, Generic[Input]):
 
     async def compensate(self, ctx: ExternalContext) -> Compensated:
         """Undo what `execute` did; called only after a recorded success."""
-        raise NotImplementedError
+        del ctx
+        raise _not_defined(self, "compensate")
 
     async def cancel(self, ctx: ExternalContext) -> Cancelled:
         """Make the outside refuse the key for ever, or say that it is too late."""
-        raise NotImplementedError
+        del ctx
+        raise _not_defined(self, "cancel")
 
     async def resolve(self, ctx: ExternalContext) -> Resolved:
         """Find out what became of the effect that `ctx.target` names.
 
         `Rejected` about EXECUTE only once the outside can never apply the key any more.
         """
-        raise NotImplementedError
+        del ctx
+        raise _not_defined(self, "resolve")
+
+
+def _not_defined(step: object, method: str) -> RegistrationError:
+    """Return the error of a call that admission never makes: the step has no such handler."""
+    return RegistrationError("handler_missing", f"{type(step).__name__} defines no {method}")
