@@ -59,7 +59,7 @@ RESOLVE: JsonValue = {
 
 TABLES = (
     *("saga", "saga_key", "journal", "inbox", "outbox", "deferred_message", "operation"),
-    *("tenant_quota", "definition"),
+    *("tenant_quota", "definition", "reconciler_finding", "archived_saga"),
 )
 
 IDENTITY = (
@@ -263,6 +263,7 @@ class Rig:
         await self.run("alter table saga drop constraint if exists forbidden")
         for table in TABLES:
             await self.run(f"delete from {table}")
+        await self.run("update upkeep_job set due_at = '-infinity', position = null, progress = '{}'")
         await self.run("update definition_generation set generation = generation + 1")
 
     async def value(self, statement: str, *arguments: object) -> object:

@@ -16,6 +16,8 @@ from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
 from sagabus_orchestrator.rows import instant
+from sagabus_orchestrator.upkeep.events import UpkeepEvents
+from sagabus_orchestrator.upkeep.reconciler import Reconciler, ReconcilerPolicy
 from sagabus_runtime import Health, Loop, Pulse, new_registry
 from sagabus_store import (
     SHARED,
@@ -31,7 +33,11 @@ from sagabus_store import (
 
 __all__ = ["COMPONENTS", "OrchestratorService", "build"]
 
-COMPONENTS = (SHARED, Component("orchestrator", "sagabus_orchestrator", "sql/migrations"))
+COMPONENTS = (
+    SHARED,
+    Component("orchestrator", "sagabus_orchestrator", "sql/migrations"),
+    Component("upkeep", "sagabus_orchestrator", "sql/upkeep"),
+)
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
 SQL = Queries("sagabus_orchestrator", "sql/sagas.sql")
@@ -72,6 +78,7 @@ class OrchestratorService:
         self._window = InboxWindow(settings.inbox_days)
         self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
         self._events = OrchestratorEvents(registry)
+        self._upkeep_events = UpkeepEvents(registry)
         self._bus_metrics = BusMetrics(registry)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
@@ -141,9 +148,19 @@ class OrchestratorService:
         return [
             Loop("consumer", consume),
             Loop("sweep", sweeper.run),
+            Loop("reconciler", self._reconciler(database, handler).run),
             Loop("definitions", watcher.run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
+
+    def _reconciler(self, database: Database, handler: Handler) -> Reconciler:
+        settings = self._settings
+        policy = ReconcilerPolicy(
+            page=settings.reconcile_page,
+            round_ms=settings.reconcile_interval_ms,
+            quiet_ms=settings.reconcile_quiet_ms,
+        )
+        return Reconciler(database, handler, self._upkeep_events, policy)
 
     def _subscription(self, participants: frozenset[str]) -> Subscription:
         topics = self._topics

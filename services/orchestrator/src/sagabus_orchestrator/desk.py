@@ -24,6 +24,7 @@ from sagabus_orchestrator.entry import NO_HEAD, Entry, Scene
 from sagabus_orchestrator.errors import RivalStart, StaleCatalog
 from sagabus_orchestrator.quotas import Quotas
 from sagabus_orchestrator.starts import KnownKey, NewKey
+from sagabus_orchestrator.upkeep.proof import defect_of
 from sagabus_orchestrator.works import (
     Intake,
     Rejected,
@@ -174,8 +175,11 @@ class Desk:
         entry = self._entries.get(work.saga_id)
         if entry is None:
             return
-        event = Sweep(ids.wakeup_id(work.saga_id, entry.snapshot.generation))
-        self._take(entry, decide(entry.definition, entry.snapshot, event, self._scene.now_ms))
+        saga, now = entry.snapshot, self._scene.now_ms
+        if work.repair and defect_of(saga, now) is not None:
+            saga = saga._replace(armed_at_ms=now)  # the engine takes it for a wake-up that is due
+        event = Sweep(ids.wakeup_id(work.saga_id, saga.generation))
+        self._take(entry, decide(entry.definition, saga, event, now))
 
     def _take(self, entry: Entry, decision: Decision, traceparent: str | None = None) -> None:
         before = entry.snapshot.status

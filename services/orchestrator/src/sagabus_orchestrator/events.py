@@ -30,6 +30,11 @@ class OrchestratorEvents:
             ("signal", "label"),
             registry=registry,
         )
+        self._swept = Counter(
+            "sagabus_orchestrator_swept",
+            "Sagas whose wake-up never came and that the sweep decided in its place",
+            registry=registry,
+        )
         self._messages = Counter(
             "sagabus_orchestrator_messages",
             "Messages that changed no saga, by what became of them",
@@ -66,6 +71,11 @@ class OrchestratorEvents:
             reason=reason.code,
             detail=reason.detail,
         )
+
+    def swept(self, sagas: int) -> None:
+        """Count and log wake-ups that never came: the timer is late, away, or lost them."""
+        self._swept.inc(sagas)
+        log.warning("orchestrator.wakeups_missing", sagas=sagas)
 
     def sweep_failed(self, saga_id: str, error: Exception) -> None:
         """Count and log a saga that the sweep could not decide: a defect that needs a person."""

@@ -130,6 +130,7 @@ class Sweeper:
             rows = await conn.fetch(SQL["overdue_sagas"], limit_ms, self._passed_over(), self.BATCH)
         works = [SweepWork(str(row["id"])) for row in rows]
         if works:
+            self._events.swept(len(works))
             await self._decide(works)
         return len(works)
 

@@ -82,9 +82,13 @@ class WakeupWork:
 
 @dataclass(frozen=True, slots=True)
 class SweepWork:
-    """An instance whose armed time has passed without a wake-up; comes from no record."""
+    """An instance whose armed time has passed without a wake-up; comes from no record.
+
+    `repair`: decide again whatever stands still with nothing that would move it.
+    """
 
     saga_id: str
+    repair: bool = False
 
 
 Work: TypeAlias = StartWork | ResultWork | WakeupWork | SweepWork
