@@ -263,7 +263,8 @@ class Rig:
         await self.run("alter table saga drop constraint if exists forbidden")
         for table in TABLES:
             await self.run(f"delete from {table}")
-        await self.run("update upkeep_job set due_at = '-infinity', position = null, progress = '{}'")
+        await self.run("delete from upkeep_job")
+        await self.run("insert into upkeep_job (name) values ('reconciler'), ('archive')")
         await self.run("update definition_generation set generation = generation + 1")
 
     async def value(self, statement: str, *arguments: object) -> object:

@@ -55,7 +55,7 @@ async def edit_snapshot(rig: Rig, **changes: JsonValue) -> None:
     act = snapshot["acts"][0][1]  # type: ignore[index]  # the JSON of a snapshot
     for name, value in changes.items():
         part = act if name.startswith("act_") else snapshot
-        part[name.removeprefix("act_")] = value  # type: ignore[index,call-overload]  # as above
+        part[name.removeprefix("act_")] = value  # type: ignore[index]  # as above
     await rig.restore_snapshot("ORD-1", json.dumps(snapshot).encode())
 
 

@@ -1,7 +1,7 @@
 """Rights: a migration role owns the tables, run-time roles may do only what they need.
 
 Each component's folder may hold `grants.sql`, named queries whose names are profiles (`app`,
-`relay`) and whose text is a list of statements with `{role}` and `{schema}`.
+`relay`, `maintenance`) and whose text is a list of statements with `{role}` and `{schema}`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sagabus_store.queries import parse_queries
 
 __all__ = ["GRANTS_FILE", "Profile", "ensure_login_role", "grant", "scram_verifier"]
 
-Profile = Literal["app", "relay"]
+Profile = Literal["app", "relay", "maintenance"]
 GRANTS_FILE: Final = "grants.sql"
 _ITERATIONS: Final = 4096
 

@@ -16,6 +16,7 @@ from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
 from sagabus_orchestrator.rows import instant
+from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.reconciler import Reconciler, ReconcilerPolicy
 from sagabus_runtime import Health, Loop, Pulse, new_registry
@@ -149,6 +150,7 @@ class OrchestratorService:
             Loop("consumer", consume),
             Loop("sweep", sweeper.run),
             Loop("reconciler", self._reconciler(database, handler).run),
+            Loop("archive", self._archive(database).run),
             Loop("definitions", watcher.run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
@@ -161,6 +163,13 @@ class OrchestratorService:
             quiet_ms=settings.reconcile_quiet_ms,
         )
         return Reconciler(database, handler, self._upkeep_events, policy)
+
+    def _archive(self, database: Database) -> Archive:
+        settings = self._settings
+        policy = ArchivePolicy(
+            settings.archive_after_days, settings.archive_batch, settings.archive_interval_ms
+        )
+        return Archive(database, self._upkeep_events, policy)
 
     def _subscription(self, participants: frozenset[str]) -> Subscription:
         topics = self._topics

@@ -25,6 +25,7 @@ from sagabus_orchestrator.errors import RivalStart, StaleCatalog
 from sagabus_orchestrator.quotas import Quotas
 from sagabus_orchestrator.starts import KnownKey, NewKey
 from sagabus_orchestrator.upkeep.proof import defect_of
+from sagabus_orchestrator.upkeep.shelf import Shelf
 from sagabus_orchestrator.works import (
     Intake,
     Rejected,
@@ -61,6 +62,7 @@ class Desk:
         self._conn = conn
         self._topics = topics
         self._catalog = catalog
+        self._shelf = Shelf(conn)
         self._scene = Scene(topics, 0)
         self._entries: dict[str, Entry] = {}
         self._known: dict[str, KnownKey] = {}
@@ -96,6 +98,9 @@ class Desk:
             self._known = await rows.known_keys(self._conn, started)
         for row in await rows.lock_sagas(self._conn, wanted):
             entry = rows.entry_of(row, self._catalog)
+            self._entries[entry.snapshot.saga_id] = entry
+        late = {work.saga_id for work in works if isinstance(work, ResultWork)}
+        for entry in await self._shelf.lock(late - self._entries.keys(), self._catalog):
             self._entries[entry.snapshot.saga_id] = entry
 
     def _believed(self, works: Iterable[Work]) -> list[Work]:
@@ -263,7 +268,8 @@ class Desk:
         entries = list(self._entries.values())
         self._outcome.entries = entries
         now = self._scene.now_ms
-        await rows.write_sagas(self._conn, entries, now)
+        await rows.write_sagas(self._conn, [e for e in entries if not e.archived], now)
+        await self._shelf.write([e for e in entries if e.archived and e.changed], now)
         await rows.defer(self._conn, self._outcome.deferred, now)
         await rows.change_quotas(self._conn, self._quotas)
         letters = [

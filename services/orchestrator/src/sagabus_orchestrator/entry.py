@@ -69,6 +69,7 @@ class Entry:
     is_new: bool = False
     changed: bool = False
     was_terminal: bool = False
+    archived: bool = False
     facts: list[StoredFact] = field(default_factory=list)
     rows: list[OutboxRow] = field(default_factory=list)
     metrics: list[Metric] = field(default_factory=list)

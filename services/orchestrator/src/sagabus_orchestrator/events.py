@@ -48,6 +48,9 @@ class OrchestratorEvents:
             if entry.changed:
                 saga = entry.snapshot
                 self._transitions.labels(saga.workflow, saga.status).inc()
+                if entry.archived:
+                    self._messages.labels("recorded_in_archive").inc()
+                    log.warning("orchestrator.late_for_archived", saga_id=saga.saga_id)
             for metric in entry.metrics:
                 self._signals.labels(metric.name, metric.label).inc()
         for name, count in (

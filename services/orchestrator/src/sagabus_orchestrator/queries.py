@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,11 +18,13 @@ from sagabus_core.errors import InvalidValue
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages.strict_json import parse_strict
 from sagabus_orchestrator.errors import NotFound, Refused
+from sagabus_orchestrator.upkeep.body import ArchivedFact, unpack
 from sagabus_store import Connection, Database, Queries
 
 __all__ = ["Fact", "Page", "SagaDetail", "SagaFilter", "SagaReader", "SagaSummary"]
 
 SQL = Queries("sagabus_orchestrator", "sql/queries.sql")
+ARCHIVE = Queries("sagabus_orchestrator", "sql/archive.sql")
 MAX_PAGE: Final = 1_000
 _SAGA_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -89,13 +91,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class SagaDetail:
-    """One saga with everything that is known about it."""
+    """One saga with everything that is known about it; `archived_at` None: in the hot tables."""
 
     summary: SagaSummary
     definition_digest: str
     journal_head: str
     snapshot: Snapshot
     facts: tuple[Fact, ...]
+    archived_at: datetime | None = None
 
 
 class SagaReader:
@@ -135,25 +138,40 @@ class SagaReader:
             saga_id = name if _SAGA_ID.fullmatch(name) else None
             saga_id = saga_id or await _by_key(conn, name, tenant, workflow)
             row = await conn.fetchrow(SQL["find_saga"], saga_id)
-            if row is None or tenant not in {None, row["tenant"]}:
-                raise NotFound("not_found", f"there is no saga {name}")
-            facts = await conn.fetch(SQL["read_journal"], saga_id)
-        return SagaDetail(
-            summary=SagaSummary.of(row),
-            definition_digest=row["definition_digest"],
-            journal_head=bytes(row["journal_head"]).hex(),
-            snapshot=from_json(_object(row["snapshot"])),
-            facts=tuple(
-                Fact(fact["revision"], fact["ordinal"], _object(fact["fact"]), fact["recorded_at"])
-                for fact in facts
-            ),
-        )
+            facts = await conn.fetch(SQL["read_journal"], saga_id) if row is not None else []
+            archived = await conn.fetchrow(ARCHIVE["find_archived"], saga_id) if not row else None
+        found = row or archived
+        if found is None or tenant not in {None, found["tenant"]}:
+            raise NotFound("not_found", f"there is no saga {name}")
+        if archived is not None:
+            body = unpack(archived["body"])
+            return _detail(archived, body.snapshot, map(_archived_fact, body.facts))
+        return _detail(found, found["snapshot"], map(_fact, facts))
 
     async def counts(self, workflow: str | None = None) -> dict[str, int]:
         """Return how many sagas stand where."""
         async with self._database.connection() as conn:
             rows = await conn.fetch(SQL["count_by_status"], workflow)
         return {row["status"]: row["sagas"] for row in rows}
+
+
+def _detail(row: asyncpg.Record, snapshot: bytes, facts: Iterable[Fact]) -> SagaDetail:
+    return SagaDetail(
+        summary=SagaSummary.of(row),
+        definition_digest=row["definition_digest"],
+        journal_head=bytes(row["journal_head"]).hex(),
+        snapshot=from_json(_object(snapshot)),
+        facts=tuple(facts),
+        archived_at=row.get("archived_at"),
+    )
+
+
+def _fact(row: asyncpg.Record) -> Fact:
+    return Fact(row["revision"], row["ordinal"], _object(row["fact"]), row["recorded_at"])
+
+
+def _archived_fact(fact: ArchivedFact) -> Fact:
+    return Fact(fact.revision, fact.ordinal, _object(fact.fact), fact.recorded_at)
 
 
 async def _by_key(

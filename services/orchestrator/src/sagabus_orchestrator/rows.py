@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import asyncpg
 
@@ -57,7 +58,7 @@ async def lock_sagas(conn: Connection, saga_ids: Sequence[str]) -> list[asyncpg.
     return found
 
 
-def entry_of(row: asyncpg.Record, catalog: Catalog) -> Entry:
+def entry_of(row: asyncpg.Record | Mapping[str, Any], catalog: Catalog) -> Entry:
     """Return a locked row as an entry. Raises `OrphanedInstances`, `SnapshotTooNew`."""
     ref = DefinitionRef(row["definition_scope"], row["workflow"], row["definition_version"])
     definition = catalog.get(ref)

@@ -119,6 +119,7 @@ def _document(detail: SagaDetail) -> dict[str, object]:
         "branches": dict(saga.branches),
         "reasons": {key: reason.value for key, reason in saga.reasons.items()},
         "armed_at": _instant(saga.armed_at_ms),
+        "archived_at": detail.archived_at.isoformat() if detail.archived_at else None,
         "journal_head": detail.journal_head,
         "journal": [
             {"revision": fact.revision, "ordinal": fact.ordinal, **fact.body}

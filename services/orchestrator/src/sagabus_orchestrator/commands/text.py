@@ -29,6 +29,8 @@ def _lines(detail: SagaDetail, *, everything: bool) -> Iterator[str]:
         f"  started {head.created_at:%Y-%m-%d %H:%M:%S} · {took_s:.3f} s until its last change "
         f"· revision {head.revision}"
     )
+    if detail.archived_at is not None:
+        yield f"  in the archive since {detail.archived_at:%Y-%m-%d %H:%M:%S}"
     if saga.abort is not None:
         yield f"  turned back by {saga.abort.reason}"
     for key, reason in saga.reasons.items():

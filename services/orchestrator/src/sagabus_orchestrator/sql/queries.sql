@@ -19,7 +19,11 @@ from saga where id = $1
 
 -- name: find_by_business_key
 -- Return the ids of the newest sagas with a business key; tenant and workflow may be null.
-select id, tenant, workflow from saga
+select id, tenant, workflow from (
+    select id, tenant, workflow, business_key, created_at from saga
+    union all
+    select id, tenant, workflow, business_key, created_at from archived_saga
+) as known
 where business_key = $1
   and ($2::text is null or tenant = $2)
   and ($3::text is null or workflow = $3)

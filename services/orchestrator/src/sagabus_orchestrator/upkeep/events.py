@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -36,11 +36,6 @@ class UpkeepEvents:
         self._archived = Counter(
             "sagabus_archive_sagas", "Sagas that were moved to the archive", registry=registry
         )
-        self._late = Counter(
-            "sagabus_archive_late_results",
-            "Results of archived sagas that were recorded there",
-            registry=registry,
-        )
 
     def looked_at(self, sagas: int) -> None:
         """Count a page."""
@@ -66,9 +61,3 @@ class UpkeepEvents:
     def archived(self, sagas: int) -> None:
         """Count a batch that went to the archive."""
         self._archived.inc(sagas)
-
-    def late_results(self, saga_ids: Iterable[str]) -> None:
-        """Count and log results that came after the archival of their saga."""
-        for saga_id in saga_ids:
-            self._late.inc()
-            log.warning("archive.late_result", saga_id=saga_id)

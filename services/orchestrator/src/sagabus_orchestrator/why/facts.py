@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from sagabus_core import ids
 from sagabus_core.definitions import Definition
@@ -91,11 +91,14 @@ class BusFacts:
         return next((place for place in self.places if place.topic == topic), None)
 
 
+NOT_ASKED: Final = BusFacts()
+
+
 class Bus(Protocol):
     """What Kafka can tell; it never raises: an unreachable Kafka is an answer."""
 
     async def look(self, key: bytes, readers: Iterable[tuple[str, str]]) -> BusFacts:
-        """Return the place of `key` in each (topic, consumer group)."""
+        """Return the place of `key` in each (topic, consumer group); group '': nobody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +129,13 @@ class Facts:
     asked: tuple[Asked, ...]
     command_topics: dict[str, str]
     result_topics: dict[str, str]
-    wakeup_request_topic: str
-    wakeup_topic: str
     records: tuple[Record, ...] = ()
     deferred: int = 0
     deferred_since_at: datetime | None = None
     paused: Told | None = None
     findings: tuple[Finding, ...] = ()
     archived_at: datetime | None = None
-    bus: BusFacts = BusFacts()
+    bus: BusFacts = NOT_ASKED
 
 
 def asked(saga: Snapshot, definition: Definition | None) -> tuple[Asked, ...]:

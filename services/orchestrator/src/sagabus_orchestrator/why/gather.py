@@ -13,7 +13,16 @@ from sagabus_messages import Topics, unpack_headers
 from sagabus_orchestrator.catalog import GLOBAL, Catalog, DefinitionRef
 from sagabus_orchestrator.queries import SagaDetail
 from sagabus_orchestrator.upkeep.jobs import SQL as UPKEEP
-from sagabus_orchestrator.why.facts import Asked, Bus, Facts, Finding, Record, Told, asked
+from sagabus_orchestrator.why.facts import (
+    NOT_ASKED,
+    Asked,
+    Bus,
+    Facts,
+    Finding,
+    Record,
+    Told,
+    asked,
+)
 from sagabus_store import Connection, Database, Queries, now_ms
 
 __all__ = ["Gatherer", "Readers"]
@@ -28,7 +37,6 @@ class Readers:
     def __init__(self, topics: Topics, orchestrator_group: str = "sagabus-orchestrator") -> None:
         self.topics = topics
         self.orchestrator = f"{topics.prefix}{orchestrator_group}"
-        self.timer = f"{topics.prefix}sagabus-timer"
 
     def participant(self, name: str) -> str:
         """Return the group of a participant."""
@@ -58,22 +66,19 @@ class Gatherer:
             findings = await conn.fetch(UPKEEP["findings"], saga.saga_id, _FINDINGS)
             now = await now_ms(conn)
         readers = self._wanted(open_steps, records)
-        ended = saga.status.is_terminal and not records
         return Facts(
             saga=saga,
             now_ms=now,
             asked=open_steps,
             command_topics=command_topics,
             result_topics={path: topics.result(owner) for path, owner in owned},
-            wakeup_request_topic=topics.wakeup_request,
-            wakeup_topic=topics.wakeup,
             records=records,
             deferred=deferred["messages"] if deferred else 0,
             deferred_since_at=deferred["oldest_at"] if deferred else None,
             paused=Told(pause["actor"], pause["reason"], pause["recorded_at"]) if pause else None,
             findings=tuple(_finding(row) for row in findings),
             archived_at=detail.archived_at,
-            **({} if ended else {"bus": await self._bus.look(key, readers)}),
+            bus=await self._bus.look(key, readers) if readers else NOT_ASKED,
         )
 
     def _definition(self, detail: SagaDetail) -> Definition | None:
@@ -90,7 +95,7 @@ class Gatherer:
         """Return every topic that matters with the group that reads it."""
         readers = self._readers
         topics = readers.topics
-        wanted = {topics.wakeup_request: readers.timer, topics.wakeup: readers.orchestrator}
+        wanted: dict[str, str] = {}
         for owner in {item.participant for item in open_steps if item.participant}:
             wanted[topics.command(owner)] = readers.participant(owner)
             wanted[topics.result(owner)] = readers.orchestrator

@@ -38,6 +38,9 @@ create index saga_unfinished on saga (id) include (status, control, armed_at_ms)
 create index saga_finished on saga (updated_at, id)
     where status in ('COMPLETED', 'COMPENSATED', 'MANUALLY_CLOSED');
 
+-- People name sagas by their business key.
+create index saga_by_business_key on saga (business_key);
+
 -- Terminal sagas that left the hot tables. `body`: zlib of one JSON object with the snapshot and
 -- every journal fact (base64 of the stored bytes), so that the chain of digests can be proved.
 create table archived_saga (
@@ -63,8 +66,11 @@ create index archived_saga_by_business_key on archived_saga (business_key, creat
 
 -- Drops the oldest journal partition that ends before limit_day; returns its first day and how many
 -- facts of sagas that are not archived were copied forward first, no row if there is nothing to drop.
--- The copies keep their numbers and bytes. One partition per transaction, a short wait for its lock.
-create function journal_drop_partition_before(limit_day date, out first_day date, out copied bigint)
+-- The copies keep their numbers and bytes. More than max_copied of them: refused, archive first.
+-- One partition per transaction, a short wait for its lock.
+create function journal_drop_partition_before(
+    limit_day date, max_copied bigint, out first_day date, out copied bigint
+)
 returns setof record
 language plpgsql security definer
 set search_path from current set lock_timeout = '200ms' as $body$
@@ -92,10 +98,14 @@ begin
         ' select j.seq, j.saga_id, j.revision, j.ordinal, j.fact, j.head, j.written_by,'
         '        clock_timestamp() from %1$I j join kept k on k.id = j.saga_id', oldest.name);
     get diagnostics copied = row_count;
+    if copied > max_copied then
+        raise exception '% facts of % are of sagas that are not archived', copied, oldest.name
+            using errcode = 'program_limit_exceeded';
+    end if;
     execute format('alter table journal detach partition %I', oldest.name);
     execute format('drop table %I', oldest.name);
     first_day := oldest.day;
     return next;
 end
 $body$;
-revoke execute on function journal_drop_partition_before(date) from public;
+revoke execute on function journal_drop_partition_before(date, bigint) from public;

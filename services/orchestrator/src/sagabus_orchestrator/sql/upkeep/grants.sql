@@ -10,4 +10,4 @@ grant select on outbox, outbox_parked to {role};
 -- What the job may do that drops old journal partitions; the orchestrator's process may not.
 grant usage on schema {schema} to {role};
 grant select on sagabus_migration to {role};
-grant execute on function journal_drop_partition_before(date) to {role};
+grant execute on function journal_drop_partition_before(date, bigint) to {role};
