@@ -15,6 +15,7 @@ from sagabus_bus.errors import (
     translate,
 )
 from sagabus_bus.events import BusMetrics, ConsumerEvents
+from sagabus_bus.inspection import TopicInspector
 from sagabus_bus.isolation import Poison, isolate
 from sagabus_bus.lanes import Blocked, Held, Outcome, Published, Refused, Unacknowledged
 from sagabus_bus.ports import BatchHandler, Guard, Pulse, RowPublisher
@@ -55,6 +56,7 @@ __all__ = [
     "Subscription",
     "Tail",
     "TopicAdmin",
+    "TopicInspector",
     "TopicMismatch",
     "TopicUnavailable",
     "Unacknowledged",
