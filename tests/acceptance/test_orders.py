@@ -49,7 +49,7 @@ async def test_orders_end_as_they_must_although_services_are_killed(shop: Shop) 
 
 
 @pytest.mark.parametrize("server", ["postgres", "kafka"])
-async def test_orders_converge_after_a_server_was_away(shop: Shop, server: str) -> None:
+async def test_trap_13_orders_converge_after_a_server_was_away(shop: Shop, server: str) -> None:
     victim = getattr(shop.stack, server)
     running = asyncio.get_running_loop()
 

@@ -101,7 +101,7 @@ def test_help_lists_own_commands_and_says_what_exit_codes_mean(
     monkeypatch.setattr(commands.CommandGroup, "_plugins", {})
     assert app.run(["--help"]) == 0
     said = capsys.readouterr().out
-    for word in ("up", "down", "doctor", "--json", "Exit codes", "--install-completion"):
+    for word in ("up", "down", "check-stack", "--json", "Exit codes", "--install-completion"):
         assert word in said
 
 

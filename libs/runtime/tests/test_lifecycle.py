@@ -113,7 +113,7 @@ async def test_a_loop_that_just_returns_is_a_bug() -> None:
     assert await stopped(Probe([Loop("work", returns)])) is ExitCode.CRASHED
 
 
-async def test_a_silent_loop_is_cancelled_and_run_again() -> None:
+async def test_trap_14_a_silent_loop_is_cancelled_and_run_again() -> None:
     probe = Probe()
 
     async def loop(pulse: Pulse) -> None:

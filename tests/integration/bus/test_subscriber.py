@@ -143,6 +143,29 @@ async def test_a_member_that_joins_while_another_holds_loses_nothing(
     assert not set(first.places) & set(second.places), "what was taken away was let go"
 
 
+async def test_trap_14_a_commit_that_a_rebalance_broke_blocks_nobody(
+    connection: KafkaConnection, topic: str, publisher: Publisher
+) -> None:
+    await publisher.publish(rows(topic, 60))
+    first, second = Books(), Books()
+    first.gate = asyncio.Event()
+    wanted = subscription(topic, max_records=10)
+    holding = Member(connection, wanted, first)
+    async with holding.running():
+        await eventually(first.entered.is_set)
+        async with Member(connection, wanted, second).running():
+            # The group goes on without the first, which then commits what is no longer its own.
+            await eventually(lambda: second.durable)
+            first.gate.set()
+            await eventually(lambda: set(first.durable + second.durable) == set(range(60)))
+            before = len(first.places)
+            await publisher.publish(rows(topic, 60, start=60))
+            await eventually(lambda: set(first.durable + second.durable) == set(range(120)))
+            assert len(first.places) > before, "the first reads on"
+            await until_committed(connection, topic, 120)
+            assert not holding.pulse.stalled
+
+
 async def test_kafka_away_in_the_middle_loses_and_dead_letters_nothing(
     connection: KafkaConnection, topic: str, publisher: Publisher, kafka: Kafka
 ) -> None:

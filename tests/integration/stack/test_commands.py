@@ -1,4 +1,4 @@
-"""`sagabus up`, `doctor` and `down`, as a person at a shell uses them."""
+"""`sagabus up`, `check-stack` and `down`, as a person at a shell uses them."""
 
 import json
 import os
@@ -50,18 +50,18 @@ def checks(said: dict[str, Any]) -> dict[str, str]:
     return {check["name"]: check["state"] for check in said["checks"]}
 
 
-def test_up_doctor_kill_up_down(shell: Shell) -> None:
-    assert checks(shell("doctor"))["stack dev"] == "absent"
+def test_up_check_kill_up_down(shell: Shell) -> None:
+    assert checks(shell("check-stack"))["stack dev"] == "absent"
     first = shell("up")
     record = shell.folder / ".stack/dev/stack.json"
     assert json.loads(record.read_text()) == first
     assert record.stat().st_mode & 0o077 == 0, "it holds a password"
     assert shell("up") == first, "a second up only prints"
-    assert checks(shell("doctor"))["kafka answers"] == "ok"
+    assert checks(shell("check-stack"))["kafka answers"] == "ok"
 
     os.kill(first["kafka_pid"], signal.SIGSTOP)
     try:
-        sick = shell("doctor", code=1)
+        sick = shell("check-stack", code=1)
     finally:
         os.kill(first["kafka_pid"], signal.SIGCONT)
     assert sick["healthy"] is False
@@ -69,7 +69,7 @@ def test_up_doctor_kill_up_down(shell: Shell) -> None:
 
     os.kill(first["owner"], signal.SIGKILL)
     eventually_sync(lambda: not is_owned(shell.folder / ".stack/dev"), within=20)
-    assert checks(shell("doctor"))["stack dev"] == "absent"
+    assert checks(shell("check-stack"))["stack dev"] == "absent"
     second = shell("up")
     assert second["owner"] != first["owner"]
 

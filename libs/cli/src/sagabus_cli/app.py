@@ -34,7 +34,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_globals)
-    for command in (stack.up, stack.down, stack.doctor):
+    for command in (stack.up, stack.down, stack.check_stack):
         app.command()(command)
     return app
 

@@ -1,4 +1,4 @@
-"""Commands around the local stack: up, down, doctor. Each imports what it needs when it runs."""
+"""Commands around the local stack: up, down, check-stack; each imports what it needs in time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from sagabus_cli.errors import FailedOutcome
 from sagabus_cli.output import current_output
 
-__all__ = ["doctor", "down", "up"]
+__all__ = ["check_stack", "down", "up"]
 
 StackName = Annotated[str, typer.Option("--name", help="Which stack; each has its own data.")]
 
@@ -50,11 +50,11 @@ def down(
     current_output().tell(document, f"stack {name!r} {state}{', data deleted' if delete else ''}")
 
 
-def doctor(name: StackName = "dev") -> None:
+def check_stack(name: StackName = "dev") -> None:
     """Check what the local stack needs, and the running stack; say how to mend what is amiss."""
-    from sagabus_testkit.stack.checks import check_stack  # noqa: PLC0415
+    from sagabus_testkit.stack import checks as stack_checks  # noqa: PLC0415
 
-    checks = check_stack(name)
+    checks = stack_checks.check_stack(name)
     failed = [check for check in checks if check.state == "failed"]
     current_output().table(
         {"healthy": not failed, "checks": [asdict(check) for check in checks]},

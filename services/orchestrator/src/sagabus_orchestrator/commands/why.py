@@ -15,7 +15,7 @@ from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.commands.session import with_database
 from sagabus_orchestrator.errors import OrphanedInstances
 from sagabus_orchestrator.queries import SagaDetail, SagaReader
-from sagabus_orchestrator.why import Bus, Explanation, Facts, Gatherer, Place, explain
+from sagabus_orchestrator.why import Asked, Bus, Explanation, Facts, Gatherer, Place, explain
 from sagabus_orchestrator.why.gather import Readers
 from sagabus_orchestrator.why.kafka import KafkaBus, NoBus
 from sagabus_store import Database
@@ -79,21 +79,7 @@ def _document(detail: SagaDetail, facts: Facts, explanation: Explanation) -> dic
         "control": head.control,
         "direction": saga.direction.value,
         "revision": saga.revision,
-        "commands": [
-            {
-                "activation": item.path,
-                "step": item.step,
-                "participant": item.participant,
-                "phase": item.channel.phase.value,
-                "target": item.channel.target.value if item.channel.target else None,
-                "attempt": item.attempt,
-                "command_id": item.command_id,
-                "deadline_at": _instant(item.deadline_at_ms),
-                "retry_at": _instant(item.retry_at_ms),
-                "budget_at": _instant(item.budget_at_ms),
-            }
-            for item in facts.asked
-        ],
+        "commands": [_command(item) for item in facts.asked],
         "reasons": {key: reason.value for key, reason in saga.reasons.items()},
         "deferred": facts.deferred,
         "wakeup": {"generation": saga.generation, "armed_at": _instant(saga.armed_at_ms)},
@@ -111,6 +97,21 @@ def _document(detail: SagaDetail, facts: Facts, explanation: Explanation) -> dic
         "points": [{"about": p.about, "text": p.text} for p in explanation.points],
         "waits_for": explanation.waits_for,
         "moved_by": explanation.moved_by,
+    }
+
+
+def _command(item: Asked) -> dict[str, object]:
+    return {
+        "activation": item.path,
+        "step": item.step,
+        "participant": item.participant,
+        "phase": item.channel.phase.value,
+        "target": item.channel.target.value if item.channel.target else None,
+        "attempt": item.attempt,
+        "command_id": item.command_id,
+        "deadline_at": _instant(item.deadline_at_ms),
+        "retry_at": _instant(item.retry_at_ms),
+        "budget_at": _instant(item.budget_at_ms),
     }
 
 
