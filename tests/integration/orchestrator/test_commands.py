@@ -1,40 +1,22 @@
 """`sagabus definitions` and the management operations, as an operator types them, on a database."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sagabus_bus import KafkaConnection, TopicAdmin
-from sagabus_cli import app
 from sagabus_core.canonical import JsonValue
 from sagabus_core.vocabulary import ResultStatus
 from sagabus_messages import Topics
 from sagabus_testkit.stack import Kafka
 
-from .support import Rig, commands, order
+from .support import Rig, Shell, commands, order
 
 REFUSED, USAGE = 4, 2
 WHY = ("--reason", "a ticket")
-Shell = Callable[..., Awaitable[dict[str, Any]]]
-
-
-@pytest.fixture
-def shell(prepared: str, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Return a shell whose commands work on the rig's database and answer in JSON."""
-
-    async def run(*words: str, code: int = 0) -> dict[str, Any]:
-        line = ["--json", "--postgres", prepared, "--topic-prefix", "", *words]
-        ended = await asyncio.to_thread(app.run, line)
-        said = capsys.readouterr()
-        assert ended == code, said.out + said.err
-        document: dict[str, Any] = json.loads(said.out)
-        return document
-
-    return run
 
 
 def write(folder: Path, document: JsonValue, name: str = "definition.json") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sagabus_bus import Reason
 from sagabus_messages import Record
@@ -37,6 +37,13 @@ class OrchestratorEvents:
             registry=registry,
         )
 
+        self._letters_open = Gauge(
+            "sagabus_dead_letters_open",
+            "Dead letters that wait for an operator, by kind of record",
+            ("kind",),
+            registry=registry,
+        )
+
     def settled(self, outcome: Outcome) -> None:
         """Count what a committed transaction did."""
         for entry in outcome.entries:
@@ -66,6 +73,10 @@ class OrchestratorEvents:
             reason=reason.code,
             detail=reason.detail,
         )
+
+    def letters_open(self, kind: str, count: int) -> None:
+        """Publish how many dead letters of a kind wait for an operator."""
+        self._letters_open.labels(kind).set(count)
 
     def sweep_failed(self, saga_id: str, error: Exception) -> None:
         """Count and log a saga that the sweep could not decide: a defect that needs a person."""
