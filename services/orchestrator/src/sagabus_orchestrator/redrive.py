@@ -62,14 +62,14 @@ class DeadLetters:
             return await self._once(letter_id, deed, dry_run=dry_run)
 
     async def _once(self, letter_id: str, deed: Deed, *, dry_run: bool) -> LetterOutcome:
-        try:
-            async with self._database.transaction() as conn:
-                outcome = await self._perform(conn, letter_id, deed)
-                _take_back(outcome, dry_run)
-        except _TakenBack as taken_back:
+        async with self._database.transaction() as conn:
+            attempt = conn.transaction()  # a savepoint, to which a dry run goes back
+            await attempt.start()
+            outcome = await self._perform(conn, letter_id, deed)
+            await (attempt.rollback() if dry_run else attempt.commit())
+        if dry_run:
             # What comes behind it in the same key would find it redriven.
             self._assumed.append(letter_id)
-            return taken_back.outcome
         return outcome
 
     async def _perform(self, conn: Connection, letter_id: str, deed: Deed) -> LetterOutcome:
@@ -165,19 +165,6 @@ class DeadLetters:
                 )
         await outbox.append_locked(conn, [row])
         return f"sent to {row.topic}" + (" as edited" if edited is not None else "")
-
-
-class _TakenBack(Exception):
-    """Rolls a dry run back; never leaves this module."""
-
-    def __init__(self, outcome: LetterOutcome) -> None:
-        super().__init__("dry run")
-        self.outcome = outcome
-
-
-def _take_back(outcome: LetterOutcome, dry_run: bool) -> None:  # noqa: FBT001  (a mode, passed on)
-    if dry_run:
-        raise _TakenBack(outcome)
 
 
 def _told(outcome: Outcome) -> str:

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sagabus_cli import current_connection, current_output
-from sagabus_cli.errors import REFUSED, UsageError
+from sagabus_cli import UsageError, current_connection, current_output
 from sagabus_core.canonical import sha256_hex
 from sagabus_core.errors import SagabusError
 from sagabus_expressions import CelConditions
@@ -31,6 +30,7 @@ __all__ = ["app"]
 app = typer.Typer(no_args_is_help=True, help="Dead letters: look at them, redrive, discard.")
 
 MAX_LETTERS = 1_000
+REFUSED = 4
 Letters = Annotated[
     list[str] | None, typer.Argument(help="Ids, or topic/partition/offset at the source.")
 ]
