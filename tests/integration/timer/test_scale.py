@@ -8,9 +8,9 @@ import pytest
 
 from sagabus_core.ids import saga_id
 from sagabus_messages import OutboxRow
-from sagabus_runtime import SettingsError, new_registry
+from sagabus_runtime import new_registry
 from sagabus_store import QUEUE_PLANNER, Database, DatabaseOptions, Queries
-from sagabus_timer import TimerSettings, build, table
+from sagabus_timer import table
 from sagabus_timer.events import TimerEvents
 from sagabus_timer.firing import Firing, FiringPolicy
 from sagabus_timer.requests import Arming
@@ -111,14 +111,3 @@ async def test_a_wakeup_continues_the_trace_of_its_request(timer: Bench) -> None
         await timer.until_fired(2)
     told: dict[str, Any] = {e.meta.saga_id: e.meta.traceparent for e in await timer.wakeups()}
     assert told == {saga(1): None, saga(2): trace}
-
-
-def test_trap_05_the_timer_refuses_a_window_below_retention_plus_redrive_age() -> None:
-    def settings(days: int) -> TimerSettings:
-        places = {"kafka": "k:1", "postgres": "postgresql://u@h/d"}
-        return TimerSettings.model_validate({**places, "timer_window_days": days})
-
-    build(settings(22))
-    with pytest.raises(SettingsError) as refused:
-        build(settings(21))
-    assert refused.value.code == "inbox_window_too_short"

@@ -32,7 +32,11 @@ from sagabus_store import (
 
 __all__ = ["COMPONENTS", "OrchestratorService", "build"]
 
-COMPONENTS = (SHARED, Component("orchestrator", "sagabus_orchestrator", "sql/migrations"))
+COMPONENTS = (
+    SHARED,
+    Component("orchestrator", "sagabus_orchestrator", "sql/migrations"),
+    Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
+)
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
 SQL = Queries("sagabus_orchestrator", "sql/sagas.sql")

@@ -9,5 +9,3 @@ grant select, insert, delete on deferred_message to {role};
 grant select, insert on operation to {role};
 grant select, insert, update, delete on tenant_quota to {role};
 grant execute on function journal_create_partitions(date, date) to {role};
-grant select, insert, update, delete on dead_letter to {role};
-grant select, insert on dead_letter_operation to {role};
