@@ -165,7 +165,10 @@ class OrchestratorService:
 
     def _letters(self, participants: frozenset[str]) -> Subscription:
         topics = letter_topics(self._topics, sorted(participants))
-        return Subscription(f"{self._settings.group}.dead-letters", topics, max_records=100)
+        # Nobody waits for a letter: long fetches spare the broker.
+        return Subscription(
+            f"{self._settings.group}.dead-letters", topics, max_records=100, fetch_wait_ms=500
+        )
 
     def _subscription(self, participants: frozenset[str]) -> Subscription:
         topics = self._topics

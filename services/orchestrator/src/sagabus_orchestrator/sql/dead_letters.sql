@@ -26,10 +26,6 @@ where ($1::text is null or state = $1)
 order by topic, partition, "offset"
 limit $6
 
--- name: count_letters
--- Count letters by what they are and what was done; bounded by the number of kinds and states.
-select state, kind, count(*) as letters from dead_letter group by state, kind order by state, kind
-
 -- name: earlier_open
 -- Return the first letter of this topic and key that is open and stands before a place, but for $5.
 select id from dead_letter

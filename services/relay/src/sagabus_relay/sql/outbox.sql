@@ -26,7 +26,8 @@ limit $3::int;
 
 -- name: fetch_beside_held
 -- The same while topics are held: per shard and topic, so that the rows of a held topic, however
--- many they are, are skipped by the index. At most $3 rows of each shard and topic are looked at.
+-- many they are, are skipped by the index. One topic of a shard fills at most a quarter of the
+-- round: what waits behind it in the alphabet gets its turn.
 with recursive topics as (
     select s.shard, s.place, (
         select min(h.topic) from outbox h where h.shard = s.shard
@@ -55,7 +56,7 @@ cross join lateral (
         from outbox h
         where h.shard = t.shard and h.topic = t.topic
         order by h.id
-        limit $3::int
+        limit greatest(1, $3::int / 4)
     ) m
     where m.bytes_before is null or m.bytes_before < $4::bigint
 ) o
