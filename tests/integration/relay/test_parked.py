@@ -104,6 +104,19 @@ async def test_the_rows_of_a_held_topic_are_skipped_and_not_read(orders: Bench) 
     assert after - before < 1_000, "rows of the held topic were read"
 
 
+async def test_no_topic_of_a_shard_takes_the_whole_round_beside_a_held_one(orders: Bench) -> None:
+    held, *flowing = (f"{orders.prefix}.{name}" for name in ("held", "a", "z"))
+    async with orders.database.transaction() as connection:
+        for topic in (held, *flowing):
+            await outbox.append(connection, [row(topic, "k", n) for n in range(200)])
+    async with orders.table() as table:
+        found = await table.fetch(Fetch(range(64), [held], 100, 1_000_000))
+    for topic in flowing:
+        numbers = [r.id for r in found if r.topic == topic]
+        assert len(numbers) == 25, "a quarter each"
+        assert numbers == list(range(numbers[0], numbers[0] + 25)), "the oldest, unbroken"
+
+
 async def touched(orders: Bench) -> int:
     """Return how many rows of the outbox scans have read, as the server counts them."""
     async with orders.database.connection() as connection:

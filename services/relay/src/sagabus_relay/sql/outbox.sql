@@ -46,7 +46,7 @@ select o.id, o.shard, o.topic, o.key, o.headers, o.value,
         select 1 from outbox_parked p
         where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
     ) as parked
-from topics t
+from (select shard, topic from topics order by place, topic) t
 cross join lateral (
     select m.id, m.shard, m.topic, m.key, m.headers, m.value
     from (
