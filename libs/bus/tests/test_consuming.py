@@ -92,7 +92,7 @@ async def test_a_fatal_error_of_the_consumer_comes_out() -> None:
         await poll(fake(GroupAuthorizationFailedError("g")), 1, 500)
 
 
-async def test_a_commit_that_never_returns_asks_for_a_new_consumer() -> None:
+async def test_trap_14_a_commit_that_never_returns_asks_for_a_new_consumer() -> None:
     with pytest.raises(BusUnavailable, match="commit offsets"):
         await subscriber()._commit(fake(None))
 

@@ -1,6 +1,8 @@
 """A dead letter is the record as it came, plus where it stood and why it failed."""
 
-from sagabus_bus import Reason, dead_letter_row, dead_letter_topic, reason_of
+from dataclasses import replace
+
+from sagabus_bus import Reason, dead_letter_row, dead_letter_topic, read_dead_letter, reason_of
 from sagabus_core.errors import InvalidValue
 from sagabus_core.ids import dead_letter_id
 from sagabus_messages.record import Record
@@ -60,3 +62,28 @@ def test_details_are_bounded_and_survive_any_text() -> None:
 def test_our_errors_give_their_code_and_others_are_unexpected() -> None:
     assert reason_of(InvalidValue("invalid_name", "no")) == Reason("invalid_name", "no")
     assert reason_of(KeyError("step")) == Reason("unexpected_error", "KeyError: 'step'")
+
+
+def stored(**changes: bytes | None) -> Record:
+    """Return a letter as it stands in its topic, with changed headers (None: without)."""
+    row = dead_letter_row(SOURCE, Reason("too_old", "why"), attempts=4, seen_at_ms=1)
+    told = {**dict(row.headers), **{k.replace("_", "-"): v for k, v in changes.items()}}
+    kept = tuple((name, value) for name, value in told.items() if value is not None)
+    return Record(row.topic, 0, 5, row.key, row.value, kept, 0)
+
+
+def test_a_letter_is_read_back_as_the_record_at_its_source() -> None:
+    letter = read_dead_letter(stored())
+    assert letter is not None
+    assert letter.source == replace(SOURCE, timestamp_ms=0)
+    assert letter.id == dead_letter_id(SOURCE.topic, SOURCE.partition, SOURCE.offset)
+    assert (letter.reason, letter.attempts) == (Reason("too_old", "why"), 4)
+    assert letter.first_seen == "1970-01-01T00:00:00.001Z"
+
+
+def test_what_lies_about_its_source_is_not_believed() -> None:
+    assert read_dead_letter(stored(sagabus_error_source_topic=b"dev.sagabus.result.x.v1")) is None
+    assert read_dead_letter(stored(sagabus_error_source_offset=b"43")) is None
+    assert read_dead_letter(stored(sagabus_error_source_partition=b"-3")) is None
+    assert read_dead_letter(stored(sagabus_dead_letter_id=None)) is None
+    assert read_dead_letter(SOURCE) is None

@@ -130,7 +130,7 @@ class TestRetriable:
         assert saga.commands == []
         assert state(saga, "r") is ForwardState.SUCCEEDED
 
-    def test_a_late_success_of_an_old_attempt_settles(self) -> None:
+    def test_trap_07_a_late_success_of_an_old_attempt_settles(self) -> None:
         saga = behind_pivot()
         saga.wake()
         saga.wake()
@@ -294,7 +294,7 @@ class TestResolving:
         assert saga.status is MANUAL
 
     @pytest.mark.parametrize("answer", ["UNKNOWN", "HALTED"])
-    def test_an_old_hint_is_only_noted(self, answer: str) -> None:
+    def test_trap_07_an_old_hint_is_only_noted(self, answer: str) -> None:
         saga = resolving()
         saga.wake()
         saga.wake()

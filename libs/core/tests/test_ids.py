@@ -26,7 +26,7 @@ def test_the_fast_form_is_the_canonical_form(values: list[str | int | None]) -> 
     assert canonical_scalars(values) == rfc8785.dumps(values)
 
 
-def test_a_separator_inside_a_name_never_makes_two_effects_equal() -> None:
+def test_trap_22_a_separator_inside_a_name_never_makes_two_effects_equal() -> None:
     left = ids.effect_id("s", 1, "a.b", Phase.EXECUTE, None)
     right = ids.effect_id("s", 1, "a", Phase.EXECUTE, None)
     assert left != right

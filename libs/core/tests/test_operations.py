@@ -165,7 +165,7 @@ class TestRetry:
             ("UNKNOWN", "COMPENSATE", None, ("a", "RK", 2)),
         ],
     )
-    def test_a_plan_goes_on_at_its_first_unfinished_member(
+    def test_trap_09_a_plan_goes_on_at_its_first_unfinished_member(
         self, answer: str, phase: str, target: str | None, expected: tuple[str, str, int]
     ) -> None:
         saga = serial()

@@ -191,7 +191,7 @@ def test_when_several_are_due_the_rest_waits_for_the_person_too() -> None:
     assert list(saga.snapshot.reasons.values()) == [ManualReason.RETRIABLE_ATTEMPTS_EXHAUSTED]
 
 
-def test_backoff_grows_jitters_and_is_bounded() -> None:
+def test_trap_11_backoff_grows_jitters_and_is_bounded() -> None:
     backoff = Backoff(1_000, 2, 5_000)
     ids = [f"{n:08x}-0000-5000-8000-000000000000" for n in (0, 2**31, 2**32 - 1)]
     assert [backoff_ms(backoff, 1, each) for each in ids] == [500, 750, 999]

@@ -1,5 +1,6 @@
 """Every row of a plan member's life, the freeze, its order and its proof."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from sagabus_core.engine import (
     Channel,
     ManualReason,
     MemberState,
+    Metric,
     Pause,
     RecordOutcome,
     Resume,
@@ -38,7 +40,7 @@ def reasons(saga: SagaDriver) -> list[ManualReason]:
     return list(saga.snapshot.reasons.values())
 
 
-def test_members_run_one_at_a_time_newest_first() -> None:
+def test_trap_15_members_run_one_at_a_time_newest_first() -> None:
     saga = undoing()
     assert saga.snapshot.plan is not None
     assert saga.snapshot.plan.members == ("b", "a")
@@ -66,7 +68,7 @@ def test_a_step_with_nothing_to_undo_is_no_member() -> None:
     assert saga.status is SagaStatus.COMPENSATED
 
 
-def test_the_preview_is_the_plan_that_is_frozen() -> None:
+def test_trap_15_the_preview_is_the_plan_that_is_frozen() -> None:
     steps = {"a": compensatable(), "b": compensatable(), "c": compensatable()}
     saga = SagaDriver(document(steps, "a", "b", "c"))
     saga.answer("a", "SUCCEEDED")
@@ -104,6 +106,23 @@ def test_timeout_is_tried_again_under_the_same_effect_then_a_person_is_asked() -
     assert first.effect_id == second.effect_id
     assert first.command_id != second.command_id
     saga.wake()
+    assert reasons(saga) == [ManualReason.COMPENSATION_ATTEMPTS_EXHAUSTED]
+
+
+def test_trap_11_a_failing_undo_waits_longer_each_time_and_ends_with_a_person() -> None:
+    saga = undoing(compensate=timing(attempts=6))
+    asked_at_ms, counted = [saga.now_at_ms], 0
+    while not reasons(saga):
+        saga.wake()
+        counted += sum(isinstance(e, Metric) and e.name == "retry_scheduled"
+                       for e in saga.last.effects)  # fmt: skip
+        if saga.commands:
+            asked_at_ms.append(saga.now_at_ms)
+    waits = [later - earlier - 10_000 for earlier, later in pairwise(asked_at_ms)]
+    assert len(asked_at_ms) == 6, "a bound"
+    for wait, longest in zip(waits, (1_000, 2_000, 4_000, 8_000, 8_000), strict=True):
+        assert longest / 2 <= wait <= longest, "back-off with jitter, up to its maximum"
+    assert counted == 5, "a metric for each"
     assert reasons(saga) == [ManualReason.COMPENSATION_ATTEMPTS_EXHAUSTED]
 
 
@@ -167,7 +186,7 @@ class TestResolution:
         saga.answer("b", "HALTED", "RESOLVE", target="COMPENSATE")
         assert reasons(saga) == [ManualReason.RESOLUTION_HALTED]
 
-    def test_an_old_rejected_is_a_hint_that_comes_too_late(self) -> None:
+    def test_trap_07_an_old_rejected_is_a_hint_that_comes_too_late(self) -> None:
         saga = self.asked()
         saga.wake()
         saga.wake()
@@ -175,7 +194,7 @@ class TestResolution:
         saga.answer("b", "REJECTED", "RESOLVE", target="COMPENSATE", attempt=1)
         assert member(saga) is MemberState.RESOLVING
 
-    def test_an_old_success_is_a_fact(self) -> None:
+    def test_trap_07_an_old_success_is_a_fact(self) -> None:
         saga = self.asked()
         saga.answer("b", "REJECTED", "RESOLVE", target="COMPENSATE")
         saga.wake()

@@ -102,7 +102,7 @@ def test_no_other_message_is_given_one() -> None:
     assert encode(request, TOPICS.wakeup_request, STAMP).key == saga_of(START).encode()
 
 
-def test_the_largest_body_fits_and_one_byte_more_does_not() -> None:
+def test_trap_16_the_largest_body_fits_and_one_byte_more_does_not() -> None:
     room = MAX_BODY_BYTES - len(record(with_note(0)).value or b"")
     assert decode(record(with_note(room)), TOPICS).body == with_note(room)
     with pytest.raises(MessageError) as refusal:

@@ -44,7 +44,7 @@ def test_verdicts_at_the_edges() -> None:
     assert window.verdict(NOW + 600_001, NOW) == "too_new"
 
 
-def test_a_window_shorter_than_what_the_broker_keeps_is_refused() -> None:
+def test_trap_05_a_window_shorter_than_what_the_broker_keeps_is_refused() -> None:
     InboxWindow(8).require_covers(7 * DAY_MS, DAY_MS - 1)
     with pytest.raises(SettingsError, match="inbox_window_too_short"):
         InboxWindow(8).require_covers(7 * DAY_MS, DAY_MS)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sagabus_relay.config import RelaySettings
 from sagabus_relay.holds import TopicHolds
 from sagabus_relay.lease import Lease
 from sagabus_relay.pace import Pace, PacePolicy
@@ -71,3 +72,11 @@ def test_a_lease_counts_from_before_its_renewal_and_ends_for_good() -> None:
     assert lease.allows()
     lease.end()
     assert not lease.allows()
+
+
+def test_a_killed_owner_is_replaced_within_five_seconds_by_default() -> None:
+    settings = RelaySettings.model_validate(
+        {"kafka": "k:1", "postgres": "postgresql://u@h/r", "outboxes": {"o": "postgresql://u@h/o"}}
+    )
+    # The rest of its lease, then at most one turn of another keeper; what is left opens a producer.
+    assert settings.relay_lease_ms + settings.relay_lease_ms // 5 <= 4_000

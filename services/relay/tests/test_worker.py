@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sagabus_bus import BusUnavailable, ProducerFenced
+from sagabus_bus import BusMisconfigured, BusUnavailable, ProducerFenced
 from sagabus_relay.events import RelayEvents
 from sagabus_relay.keeper import SlotKeeper
 from sagabus_relay.lease import Lease
@@ -99,6 +99,20 @@ async def test_a_fenced_producer_is_not_opened_again_without_a_new_lease() -> No
     await worker(Table(3), delivery).run()
     assert delivery.log == ["open", "close", "abandon"]
     assert not delivery.sent
+
+
+async def test_what_people_have_to_mend_at_kafka_is_held_and_told() -> None:
+    table, refused = Table(3), BusMisconfigured("bus_misconfigured", "no rights")
+    delivery = Delivered(*[refused] * 3)
+    subject = worker(table, delivery)
+    told: list[str | None] = []
+    delivery.before = lambda: told.append(subject.trouble)
+    task = asyncio.create_task(subject.run())
+    await eventually(lambda: not table.hot)
+    subject.stop()
+    await task
+    assert ["no rights" in (trouble or "") for trouble in told] == [False, True, True, True]
+    assert subject.trouble is None
 
 
 async def test_an_owner_that_lost_its_lease_during_a_round_parks_nothing() -> None:

@@ -33,7 +33,7 @@ def subscription(topic: str, max_records: int = 500, silence_ms: int = 5_000) ->
     )
 
 
-async def test_one_poison_among_a_hundred_blocks_nothing(
+async def test_trap_04_one_poison_among_a_hundred_blocks_nothing(
     connection: KafkaConnection, topic: str, publisher: Publisher
 ) -> None:
     await publisher.publish(rows(topic, 100, keys=25))
@@ -58,7 +58,7 @@ async def test_one_poison_among_a_hundred_blocks_nothing(
     assert headers["sagabus-dead-letter-id"] == dead_letter_id(*place).encode()
 
 
-async def test_an_outage_of_the_store_is_held_and_then_goes_on(
+async def test_trap_04_an_outage_of_the_store_is_held_and_then_goes_on(
     connection: KafkaConnection, topic: str, publisher: Publisher
 ) -> None:
     await publisher.publish(rows(topic, 30))
@@ -79,7 +79,7 @@ async def test_an_outage_of_the_store_is_held_and_then_goes_on(
     assert books.letters == []
 
 
-async def test_nothing_is_committed_before_it_is_durable(
+async def test_trap_03_nothing_is_committed_before_it_is_durable(
     connection: KafkaConnection, topic: str, publisher: Publisher
 ) -> None:
     await publisher.publish(rows(topic, 20))
@@ -92,7 +92,7 @@ async def test_nothing_is_committed_before_it_is_durable(
         await until_committed(connection, topic, 20)
 
 
-async def test_a_crash_between_durable_and_commit_repeats_and_loses_nothing(
+async def test_trap_03_a_crash_between_durable_and_commit_repeats_and_loses_nothing(
     connection: KafkaConnection, topic: str, publisher: Publisher
 ) -> None:
     await publisher.publish(rows(topic, 20))

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +11,7 @@ import pytest
 from sagabus_cli import app
 from sagabus_testkit.stack import Postgres
 
-from .support import Rig, open_rig, order, prepare
+from .support import Rig, Shell, open_rig, order, prepare
 
 
 @pytest.fixture(scope="session")
@@ -40,13 +40,12 @@ async def rig(empty_rig: Rig) -> Rig:
 
 
 @pytest.fixture
-def shell(
-    prepared: str, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Awaitable[dict[str, Any]]]:
+def shell(prepared: str, capsys: pytest.CaptureFixture[str]) -> Shell:
     """Return a shell whose commands work on the rig's database and answer in JSON."""
 
     async def run(*words: str, code: int = 0) -> dict[str, Any]:
         line = ["--json", "--postgres", prepared, "--topic-prefix", "", *words]
+        capsys.readouterr()  # what the services of the test have logged
         ended = await asyncio.to_thread(app.run, line)
         said = capsys.readouterr()
         assert ended == code, said.out + said.err

@@ -3,10 +3,11 @@
 import ast
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
@@ -48,6 +49,7 @@ from sagabus_testkit import eventually
 
 TOPICS = Topics("")
 WINDOW = InboxWindow(30)
+Shell = Callable[..., Awaitable[dict[str, Any]]]
 TIMING: JsonValue = {"timeout_ms": 1_000, "attempts": 3, "backoff": {"initial_ms": 100}}
 RESOLVE: JsonValue = {
     "timeout_ms": 1_000,
@@ -60,6 +62,7 @@ RESOLVE: JsonValue = {
 TABLES = (
     *("saga", "saga_key", "journal", "inbox", "outbox", "deferred_message", "operation"),
     *("tenant_quota", "definition", "reconciler_finding", "archived_saga"),
+    *("dead_letter", "dead_letter_operation"),
 )
 
 IDENTITY = (

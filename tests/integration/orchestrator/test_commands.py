@@ -1,7 +1,7 @@
 """`sagabus definitions` and the management operations, as an operator types them, on a database."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ from sagabus_core.vocabulary import ResultStatus
 from sagabus_messages import Topics
 from sagabus_testkit.stack import Kafka
 
-from .support import Rig, commands, order
+from .support import Rig, Shell, commands, order
 
 REFUSED, USAGE = 4, 2
 WHY = ("--reason", "a ticket")
-Shell = Callable[..., Awaitable[dict[str, Any]]]
 
 
 def write(folder: Path, document: JsonValue, name: str = "definition.json") -> str:

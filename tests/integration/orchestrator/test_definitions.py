@@ -72,7 +72,7 @@ async def test_a_start_that_waited_for_a_retirement_is_refused(rig: Rig) -> None
     ["delete from definition", "update definition set digest = repeat('0', 64)"],
     ids=["missing", "other-digest"],
 )
-async def test_a_replica_without_the_definition_of_a_running_saga_is_not_ready(
+async def test_trap_08_a_replica_without_the_definition_of_a_running_saga_is_not_ready(
     rig: Rig, damage: str
 ) -> None:
     sent = await rig.process(rig.start_record())

@@ -31,7 +31,7 @@ async def test_success_all_the_way_completes(rig: Rig) -> None:
     assert await rig.count("saga_key where final_status = 'COMPLETED'") == 1
 
 
-async def test_a_rejection_is_compensated_in_reverse_order(rig: Rig) -> None:
+async def test_trap_15_a_rejection_is_compensated_in_reverse_order(rig: Rig) -> None:
     sent = await rig.process(rig.start_record())
     sent = await rig.process(rig.result_record(commands(sent)[0]))
     sent = await rig.process(rig.result_record(commands(sent)[0], ResultStatus.REJECTED))

@@ -65,7 +65,9 @@ async def test_the_worker_holds_the_batch_through_an_outage(rig: Rig, hits: int)
     assert await rig.count("saga") == 20
 
 
-async def test_a_server_that_kills_the_session_in_the_middle_loses_nothing(rig: Rig) -> None:
+async def test_trap_13_a_server_that_kills_the_session_in_the_middle_loses_nothing(
+    rig: Rig,
+) -> None:
     record = rig.start_record("ORD-1")
     with failpoints.armed("orchestrator.after-journal=stall:300ms"):
         task = asyncio.create_task(rig.handler.process([record]))

@@ -29,7 +29,7 @@ async def running(rig: Rig, count: int) -> Sequence[Record]:
     return [rig.result_record(command) for command in commands(sent)]
 
 
-async def test_a_saga_that_breaks_the_code_is_dead_lettered_alone(
+async def test_trap_04_a_saga_that_breaks_the_code_is_dead_lettered_alone(
     rig: Rig, worker: BatchWorker, pulse: Pulse
 ) -> None:
     results = await running(rig, 50)

@@ -42,7 +42,7 @@ async def test_a_rival_that_took_the_last_headroom_is_a_repeat_and_no_refusal(ri
     assert told == ["RUNNING"] * 8
 
 
-async def test_the_same_records_in_two_replicas_count_once(rig: Rig) -> None:
+async def test_trap_12_the_same_records_in_two_replicas_count_once(rig: Rig) -> None:
     starts = [rig.start_record(f"ORD-{n}") for n in range(20)]
     await asyncio.gather(*(until_done(rig, starts) for _ in range(4)))
     sent = await rig.read_outbox()

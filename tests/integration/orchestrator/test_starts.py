@@ -138,7 +138,7 @@ async def test_a_refused_key_can_start_later_also_in_the_same_batch(rig: Rig) ->
     ]
 
 
-async def test_the_largest_payload_passes_through_to_a_command(rig: Rig) -> None:
+async def test_trap_16_the_largest_payload_passes_through_to_a_command(rig: Rig) -> None:
     sent = await rig.process(rig.start_record(payload={"sku": "x" * 245_000}))
     assert len(commands(sent)) == 1
 

@@ -18,7 +18,7 @@ async def overdue(rig: Rig, *keys: str) -> list[WakeupRequest]:
     return armed
 
 
-async def test_an_overdue_saga_is_decided_and_armed_again(rig: Rig) -> None:
+async def test_trap_10_an_overdue_saga_is_decided_and_armed_again(rig: Rig) -> None:
     (armed,) = await overdue(rig, "ORD-1")
     assert await rig.sweeper.sweep() == 1
     sent = await rig.read_outbox()

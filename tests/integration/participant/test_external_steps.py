@@ -184,7 +184,9 @@ async def test_a_lost_request_is_forbidden_before_it_is_denied(rig: Rig, world: 
 
 
 @pytest.mark.parametrize("mood", ["bug", "transient"])
-async def test_a_failure_after_the_intent_is_unknown(rig: Rig, world: World, mood: str) -> None:
+async def test_trap_21_a_failure_after_the_intent_is_unknown(
+    rig: Rig, world: World, mood: str
+) -> None:
     world.mood = mood
     assert (await run(rig, rig.command(E))).status is S.UNKNOWN
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from pydantic import SecretStr
@@ -21,6 +22,7 @@ from sagabus_messages.topics import TopicSpec
 from sagabus_relay import COMPONENTS, RelaySettings, build
 from sagabus_relay.app import RelayService, outbox_table
 from sagabus_relay.config import OutboxSource
+from sagabus_relay.parking import Deed
 from sagabus_relay.table import OutboxTable
 from sagabus_runtime.lifecycle import ServeOptions, serve
 from sagabus_store import SHARED, Database, DatabaseOptions, migrate, outbox
@@ -70,7 +72,8 @@ class Bench:
 
     async def redrive(self, topic: str, key: bytes) -> int:
         async with self.table() as table:
-            return await table.redrive(topic, key)
+            deed = Deed("redrive", uuid4().hex, "ada", "the topic was mended")
+            return (await table.parking.perform(topic, key, deed)).put_back
 
     async def append(self, rows: Sequence[OutboxRow]) -> None:
         async with self.database.transaction() as connection:

@@ -65,7 +65,7 @@ async def test_trap_02_a_refused_row_parks_its_key_alone_and_redrive_keeps_the_o
         await orders.append([row(orders.topic, "good0", 99)])
         await eventually(orders.drained, within=20)
         async with orders.table() as table:
-            (parked,) = await table.parked()
+            (parked,) = await table.parking.listed()
         assert (parked.topic, parked.key, parked.rows) == (orders.topic, b"bad", 4)
         assert parked.reason == "record_too_large"
         assert "bad" not in firsts(await read(orders.stack, orders.topic))

@@ -111,7 +111,7 @@ async def test_trap_18_a_killed_owner_is_replaced_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize("delivery", ["fenced", "transactional"])
-async def test_trap_12_and_18_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
+async def test_trap_12_trap_18_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
     orders: Bench, relays: Relays, delivery: str
 ) -> None:
     first = relays.start_owner("first", relay_delivery=delivery)

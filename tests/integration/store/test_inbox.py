@@ -45,7 +45,7 @@ async def test_each_message_is_claimed_once_per_consumer(ready: Database) -> Non
     assert await claimed(ready, one, consumer="audit") == [True]
 
 
-async def test_the_day_comes_from_the_message_not_from_the_clock(ready: Database) -> None:
+async def test_trap_19_the_day_comes_from_the_message_not_from_the_clock(ready: Database) -> None:
     midnight = (await ready.now_ms()) // DAY_MS * DAY_MS
     before, after = Claim("s", "id", midnight - 1), Claim("s", "id", midnight)
     assert await claimed(ready, before) == [True]
@@ -139,7 +139,9 @@ async def test_the_day_in_use_cannot_be_dropped(ready: Database) -> None:
             await conn.fetchval("select inbox_drop_partition_before($1)", today + timedelta(2))
 
 
-async def test_dropping_gives_way_to_a_long_transaction_and_claims_go_on(ready: Database) -> None:
+async def test_trap_06_dropping_gives_way_to_a_long_transaction_and_claims_go_on(
+    ready: Database,
+) -> None:
     now = await ready.now_ms()
     async with ready.transaction() as conn:
         await inbox.claim(conn, "orders", [Claim("s", "long", now)])
@@ -155,7 +157,7 @@ async def test_new_days_are_made_beside_an_open_claim(ready: Database) -> None:
         assert (await inbox.maintain(ready, InboxWindow(6))).created == 3
 
 
-async def test_dropping_under_load_loses_no_claim(ready: Database) -> None:
+async def test_trap_06_dropping_under_load_loses_no_claim(ready: Database) -> None:
     done = asyncio.Event()
     answers: list[bool] = []
 

@@ -43,7 +43,7 @@ async def test_a_batch_is_a_constant_number_of_statements(db: Database, counted)
                 assert len(statements) == expected
 
 
-async def test_rolling_back_publishes_nothing(db: Database, observer: Connection) -> None:
+async def test_trap_17_rolling_back_publishes_nothing(db: Database, observer: Connection) -> None:
     with pytest.raises(KeyError):
         async with db.transaction() as conn:
             await outbox.append(conn, [row(b"k")])

@@ -2,7 +2,14 @@
 
 from sagabus_bus.admin import EnsuredTopic, GroupMember, GroupState, PartitionLag, TopicAdmin
 from sagabus_bus.connection import KafkaConnection
-from sagabus_bus.dead_letters import Reason, dead_letter_row, dead_letter_topic, reason_of
+from sagabus_bus.dead_letters import (
+    DeadLetter,
+    Reason,
+    dead_letter_row,
+    dead_letter_topic,
+    read_dead_letter,
+    reason_of,
+)
 from sagabus_bus.errors import (
     BusError,
     BusMisconfigured,
@@ -35,6 +42,7 @@ __all__ = [
     "BusMisconfigured",
     "BusUnavailable",
     "ConsumerEvents",
+    "DeadLetter",
     "EnsuredTopic",
     "GroupMember",
     "GroupState",
@@ -66,6 +74,7 @@ __all__ = [
     "dead_letter_topic",
     "isolate",
     "partition_of",
+    "read_dead_letter",
     "reason_of",
     "translate",
 ]

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from sagabus_core.errors import SagabusError
 from sagabus_core.ids import dead_letter_id
-from sagabus_messages.record import OutboxRow, Record
+from sagabus_messages.record import Headers, OutboxRow, Record
 
-__all__ = ["DEAD_LETTER_SUFFIX", "Reason", "dead_letter_row", "dead_letter_topic", "reason_of"]
+__all__ = [
+    "DEAD_LETTER_SUFFIX",
+    "DeadLetter",
+    "Reason",
+    "dead_letter_row",
+    "dead_letter_topic",
+    "read_dead_letter",
+    "reason_of",
+]
 
 DEAD_LETTER_SUFFIX: Final = ".dlt"
 UNEXPECTED: Final = "unexpected_error"
@@ -18,6 +27,7 @@ MAX_DETAIL_BYTES: Final = 1024
 
 _ERROR: Final = "sagabus-error-"
 _ID: Final = "sagabus-dead-letter-id"
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,17 @@ class Reason:
 
     code: str
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """What `dead_letter_row` wrote: the record as it stood at its source, and why it failed."""
+
+    id: str
+    source: Record
+    reason: Reason
+    attempts: int
+    first_seen: str
 
 
 def reason_of(error: Exception) -> Reason:
@@ -47,11 +68,6 @@ def dead_letter_row(record: Record, reason: Reason, *, attempts: int, seen_at_ms
     earlier failure are replaced: they described another position. `seen_at_ms` is when the
     caller first met the record, epoch milliseconds.
     """
-    kept = tuple(
-        (name, value)
-        for name, value in record.headers
-        if not name.startswith(_ERROR) and name != _ID
-    )
     identity = dead_letter_id(record.topic, record.partition, record.offset)
     facts = (
         (_ID, identity),
@@ -66,8 +82,43 @@ def dead_letter_row(record: Record, reason: Reason, *, attempts: int, seen_at_ms
     return OutboxRow(
         topic=dead_letter_topic(record.topic),
         key=record.key,
-        headers=kept + tuple((name, _header_bytes(text)) for name, text in facts),
+        headers=_own_headers(record) + tuple((name, _header_bytes(text)) for name, text in facts),
         value=record.value,
+    )
+
+
+def read_dead_letter(record: Record) -> DeadLetter | None:
+    """Return what a record of a `.dlt` topic says, or None for what no consumer of ours wrote.
+
+    The topic decides where a letter comes from: one that names another source, or whose id does
+    not derive from the place that it names, is not believed.
+    """
+    told = {name: value.decode("utf-8", "replace") for name, value in record.headers}
+    source = record.topic.removesuffix(DEAD_LETTER_SUFFIX)
+    if told.get(f"{_ERROR}source-topic") != source or source == record.topic:
+        return None
+    place = [told.get(f"{_ERROR}source-{part}", "") for part in ("partition", "offset")]
+    if not all(_NUMBER.fullmatch(number) for number in place):
+        return None
+    partition, offset = map(int, place)
+    identity = dead_letter_id(source, partition, offset)
+    if told.get(_ID) != identity:
+        return None
+    attempts = told.get(f"{_ERROR}attempts", "")
+    return DeadLetter(
+        identity,
+        Record(source, partition, offset, record.key, record.value, _own_headers(record), 0),
+        Reason(told.get(f"{_ERROR}reason", UNEXPECTED), told.get(f"{_ERROR}detail", "")),
+        int(attempts) if _NUMBER.fullmatch(attempts) else 1,
+        told.get(f"{_ERROR}first-seen", ""),
+    )
+
+
+def _own_headers(record: Record) -> Headers:
+    return tuple(
+        (name, value)
+        for name, value in record.headers
+        if not name.startswith(_ERROR) and name != _ID
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Final
 
-from sagabus_bus import BatchSubscriber, BusMetrics, KafkaConnection, Subscription
+from sagabus_bus import BatchHandler, BatchSubscriber, BusMetrics, KafkaConnection, Subscription
 from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
@@ -15,6 +15,7 @@ from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
+from sagabus_orchestrator.letter_box import LetterBox, letter_topics
 from sagabus_orchestrator.rows import instant
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
@@ -38,6 +39,7 @@ COMPONENTS = (
     SHARED,
     Component("orchestrator", "sagabus_orchestrator", "sql/migrations"),
     Component("upkeep", "sagabus_orchestrator", "sql/upkeep"),
+    Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
@@ -127,27 +129,21 @@ class OrchestratorService:
             interval_ms=settings.sweep_interval_ms,
             grace_ms=settings.sweep_grace_ms,
         )
-        connection = KafkaConnection.of(settings, "sagabus-orchestrator")
-
-        async def consume(pulse: Pulse) -> None:
-            while not pulse.stopping:
-                participants = watcher.current.participants
-                subscriber = BatchSubscriber(
-                    connection,
-                    self._subscription(participants),
-                    handler,
-                    metrics=self._bus_metrics,
-                )
-                await subscriber.run(_UntilChange(pulse, watcher, participants))
+        box = LetterBox(database, self._topics, settings.inbox_days, self._events)
+        consume = self._consumer(watcher, self._subscription, handler)
+        keep_letters = self._consumer(watcher, self._letters, box)
 
         async def maintain(pulse: Pulse) -> None:
             while not pulse.stopping:
                 await self._maintain(database)
+                await box.forget()
                 pulse.beat()
                 await pulse.pause(HOUR_MS)
 
         return [
             Loop("consumer", consume),
+            Loop("dead-letters", keep_letters),
+            Loop("dead-letter-count", box.count),
             Loop("sweep", sweeper.run),
             Loop("reconciler", self._reconciler(database, handler).run),
             Loop("archive", self._archive(database).run),
@@ -170,6 +166,32 @@ class OrchestratorService:
             settings.archive_after_days, settings.archive_batch, settings.archive_interval_ms
         )
         return Archive(database, self._upkeep_events, policy)
+
+    def _consumer(
+        self,
+        watcher: CatalogWatcher,
+        subscription: Callable[[frozenset[str]], Subscription],
+        handler: BatchHandler,
+    ) -> Callable[[Pulse], Awaitable[None]]:
+        """Return a loop that subscribes anew whenever other participants are concerned."""
+        connection = KafkaConnection.of(self._settings, "sagabus-orchestrator")
+
+        async def run(pulse: Pulse) -> None:
+            while not pulse.stopping:
+                participants = watcher.current.participants
+                subscriber = BatchSubscriber(
+                    connection, subscription(participants), handler, metrics=self._bus_metrics
+                )
+                await subscriber.run(_UntilChange(pulse, watcher, participants))
+
+        return run
+
+    def _letters(self, participants: frozenset[str]) -> Subscription:
+        topics = letter_topics(self._topics, sorted(participants))
+        # Nobody waits for a letter: long fetches spare the broker.
+        return Subscription(
+            f"{self._settings.group}.dead-letters", topics, max_records=100, fetch_wait_ms=500
+        )
 
     def _subscription(self, participants: frozenset[str]) -> Subscription:
         topics = self._topics

@@ -174,7 +174,8 @@ class Desk:
         if entry is None:
             return  # archived, or its creation was lost with a restored database: nothing to wake
         event = WakeupDelivered(work.meta.ce_id, work.body.generation)
-        self._take(entry, decide(entry.definition, entry.snapshot, event, self._scene.now_ms))
+        decision = decide(entry.definition, entry.snapshot, event, self._scene.now_ms)
+        self._take(entry, decision, work.meta.traceparent)
 
     def _sweep(self, work: SweepWork) -> None:
         entry = self._entries.get(work.saga_id)

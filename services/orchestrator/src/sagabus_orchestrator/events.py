@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sagabus_bus import Reason
 from sagabus_messages import Record
@@ -39,6 +39,13 @@ class OrchestratorEvents:
             "sagabus_orchestrator_messages",
             "Messages that changed no saga, by what became of them",
             ("outcome",),
+            registry=registry,
+        )
+
+        self._letters_open = Gauge(
+            "sagabus_dead_letters_open",
+            "Dead letters that wait for an operator, by kind of record",
+            ("kind",),
             registry=registry,
         )
 
@@ -79,6 +86,10 @@ class OrchestratorEvents:
         """Count and log wake-ups that never came: the timer is late, away, or lost them."""
         self._swept.inc(sagas)
         log.warning("orchestrator.wakeups_missing", sagas=sagas)
+
+    def letters_open(self, kind: str, count: int) -> None:
+        """Publish how many dead letters of a kind wait for an operator."""
+        self._letters_open.labels(kind).set(count)
 
     def sweep_failed(self, saga_id: str, error: Exception) -> None:
         """Count and log a saga that the sweep could not decide: a defect that needs a person."""

@@ -88,7 +88,7 @@ class Handler:
         now_ms = await self._clock.now_ms()
         row = dead_letter_row(record, reason, attempts=attempts, seen_at_ms=now_ms)
         async with self._database.transaction() as conn:
-            await outbox.append(conn, [row])
+            await outbox.append_locked(conn, [row])
         self._events.dead_lettered(record, reason)
 
 

@@ -2,7 +2,8 @@
 
 RelayError                   root of this package
 ├── UnknownOutbox            a command names an outbox that the configuration does not list
-└── NothingParked            a redrive names a (topic, key) of which no record is parked
+├── NothingParked            a redrive names a (topic, key) of which no record is parked
+└── OperationReused          an operation id did something else before
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import ClassVar
 
 from sagabus_core.errors import SagabusError
 
-__all__ = ["LeaseLost", "NothingParked", "RelayError", "UnknownOutbox"]
+__all__ = ["LeaseLost", "NothingParked", "OperationReused", "RelayError", "UnknownOutbox"]
 
 
 class RelayError(SagabusError):
@@ -30,3 +31,7 @@ class UnknownOutbox(RelayError):
 
 class NothingParked(RelayError):
     """Nothing is parked under this topic and key, or somebody redrove it a moment ago."""
+
+
+class OperationReused(RelayError):
+    """The id belongs to another operation; nothing was done."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
-from sagabus_core.ids import shard_of
-from sagabus_relay.errors import NothingParked
-from sagabus_relay.plan import Parking, Row, Settlement
+from sagabus_relay.parking import Parking, lock_parking
+from sagabus_relay.plan import Parking as ToPark
+from sagabus_relay.plan import Row, Settlement
 from sagabus_store import Connection, Database, Queries
 
-__all__ = ["Backlog", "Fetch", "OutboxTable", "ParkedKey"]
+__all__ = ["Backlog", "Fetch", "OutboxTable"]
 
 _SQL: Final = Queries("sagabus_relay", "sql/outbox.sql")
-_PARKING_LOCK: Final = 0x5A6B
-"""First half of the advisory locks under which rows are parked and redriven; the other: shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +34,6 @@ class Backlog:
     rows: int
     oldest_ms: float
     parked_keys: int
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedKey:
-    """A (topic, key) whose records wait for an operator, with the reason of the first refusal."""
-
-    shard: int
-    topic: str
-    key: bytes | None
-    first_id: int
-    rows: int
-    oldest_at: datetime
-    parked_at: datetime
-    reason: str
-    detail: str
 
 
 class OutboxTable:
@@ -76,9 +58,9 @@ class OutboxTable:
         an id below rows that were delivered long ago, is simply the oldest.
         """
         async with self._database.connection() as connection:
-            found = await connection.fetch(
-                _SQL["fetch"], what.shards, what.held_topics, what.rows, what.shard_bytes
-            )
+            query = _SQL["fetch_beside_held" if what.held_topics else "fetch"]
+            bounds = (what.held_topics, what.rows, what.shard_bytes)
+            found = await connection.fetch(query, what.shards, *bounds)
         return sorted((Row(*record) for record in found), key=attrgetter("id"))
 
     async def settle(self, settlement: Settlement) -> None:
@@ -90,24 +72,10 @@ class OutboxTable:
             async with self._database.connection() as connection:
                 await connection.execute(_SQL["delete"], *_places(settlement.delete))
 
-    async def redrive(self, topic: str, key: bytes | None) -> int:
-        """Put the parked rows of a key back, in order, before whatever came later.
-
-        Returns how many. Raises `NothingParked`. Twice at once: one of the two finds nothing.
-        """
-        shard = shard_of(key)
-        async with self._database.transaction() as connection:
-            await connection.execute(_SQL["lock_parking"], _PARKING_LOCK, [shard])
-            status = await connection.execute(_SQL["redrive"], shard, topic, key)
-        moved = int(status.rpartition(" ")[2])
-        if not moved:
-            raise NothingParked("nothing_parked", f"{self.name}: no row of this key on {topic}")
-        return moved
-
-    async def parked(self, limit: int = 1_000) -> list[ParkedKey]:
-        """Return parked keys, the longest parked first."""
-        async with self._database.connection() as connection:
-            return [ParkedKey(*record) for record in await connection.fetch(_SQL["parked"], limit)]
+    @property
+    def parking(self) -> Parking:
+        """The parked keys of this outbox."""
+        return Parking(self._database)
 
     async def backlog(self, shards: Sequence[int], bound: int = 100_000) -> Backlog:
         """Return what waits in `shards`; rows are counted up to `bound`."""
@@ -118,7 +86,7 @@ class OutboxTable:
 
 async def _move(connection: Connection, settlement: Settlement) -> None:
     shards = {p.row.shard for p in settlement.park} | {row.shard for row in settlement.follow}
-    await connection.execute(_SQL["lock_parking"], _PARKING_LOCK, sorted(shards))
+    await lock_parking(connection, sorted(shards))
     if settlement.delete:
         await connection.execute(_SQL["delete"], *_places(settlement.delete))
     if settlement.park:
@@ -134,7 +102,7 @@ def _places(rows: Iterable[Row]) -> tuple[list[int], list[int]]:
 
 
 def _parkings(
-    parkings: Iterable[Parking],
+    parkings: Iterable[ToPark],
 ) -> tuple[list[int], list[int], list[str], list[str]]:
     kept = list(parkings)
     places = _places(p.row for p in kept)

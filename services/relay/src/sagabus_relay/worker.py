@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sagabus_bus import ProducerFenced
+from sagabus_bus import BusError, ProducerFenced
 from sagabus_relay.delivery import Delivery
 from sagabus_relay.events import RelayEvents
 from sagabus_relay.holds import TopicHolds
@@ -87,8 +87,10 @@ class SlotWorker:
             self.lease.end()
             await self._sit_out(f"{type(error).__name__}: {error}")
         except Exception as error:
-            # Whatever one outbox's database says, it is no reason to stop relaying the others.
-            if not (is_retryable(error) or isinstance(error, StoreError)):
+            # Whatever one outbox's database says is no reason to stop relaying the others. What
+            # Kafka refuses (a password, an ACL) people mend while we hold, not ready: an exit
+            # would only take the slots that still work with it, again and again.
+            if not (is_retryable(error) or isinstance(error, StoreError | BusError)):
                 raise
             await self._sit_out(f"{type(error).__name__}: {error}")
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sagabus_bus import BatchSubscriber, BusMetrics, KafkaConnection, Subscription
 from sagabus_messages import Topics
+from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
 from sagabus_runtime import Health, Loop, new_registry
 from sagabus_store import (
     QUEUE_PLANNER,
@@ -13,6 +14,7 @@ from sagabus_store import (
     Component,
     Database,
     DatabaseOptions,
+    InboxWindow,
     migrate,
     require_current,
 )
@@ -36,6 +38,9 @@ class TimerService:
         registry = new_registry()
         self.health = Health(registry)
         self._settings = settings
+        InboxWindow(settings.timer_window_days).require_covers(
+            RETENTION_MS, DEAD_LETTER_RETENTION_MS
+        )
         events = TimerEvents(registry)
         topics = Topics(settings.topic_prefix)
         self._database = database = Database(

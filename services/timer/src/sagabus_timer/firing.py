@@ -121,7 +121,6 @@ class Firing:
             await asyncio.gather(stop, armed, return_exceptions=True)
 
     def _wakeups(self, due: Sequence[Due], now_ms: int) -> list[OutboxRow]:
-        stamp = Stamp(source_of("timer"), now_ms)
         return [
             encode(
                 Wakeup(
@@ -131,7 +130,7 @@ class Firing:
                     fired_at_ms=now_ms,
                 ),
                 self._topics.wakeup,
-                stamp,
+                Stamp(source_of("timer"), now_ms, d.traceparent),
             )
             for d in due
         ]

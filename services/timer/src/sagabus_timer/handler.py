@@ -73,4 +73,5 @@ class RequestHandler:
         problem = age_problem(requested_at_ms, now_ms, self._window_ms)
         if problem is not None:
             raise RequestOutOfWindow(problem, f"requested at {requested_at_ms}, now {now_ms}")
-        return Arming(body.saga_id, body.generation, body.at_ms, requested_at_ms)
+        trace = envelope.meta.traceparent
+        return Arming(body.saga_id, body.generation, body.at_ms, requested_at_ms, trace)

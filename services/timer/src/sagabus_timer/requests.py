@@ -16,6 +16,7 @@ class Arming:
     generation: int
     due_at_ms: int | None
     requested_at_ms: int
+    traceparent: str | None = None
 
 
 def newest_per_saga(requests: Iterable[Arming]) -> list[Arming]:

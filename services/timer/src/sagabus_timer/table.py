@@ -21,6 +21,7 @@ class Due:
     saga_id: str
     generation: int
     due_at_ms: int
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ async def arm(connection: Connection, armings: Sequence[Arming]) -> int:
         [a.generation for a in armings],
         [a.due_at_ms for a in armings],
         [a.requested_at_ms for a in armings],
+        [a.traceparent for a in armings],
     )
     return len(changed)
 
@@ -53,7 +55,7 @@ async def take_due(connection: Connection, now_ms: int, limit: int) -> list[Due]
     found = list(await connection.fetch(_SQL["take_oldest"], now_ms, half))
     if len(found) == half and limit > half:
         found += await connection.fetch(_SQL["take_newest"], now_ms, limit - half)
-    return [Due(str(r["saga_id"]), r["generation"], r["due_at_ms"]) for r in found]
+    return [Due(str(saga), *rest) for saga, *rest in found]
 
 
 async def next_due_ms(connection: Connection) -> int | None:

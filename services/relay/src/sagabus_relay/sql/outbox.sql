@@ -24,15 +24,50 @@ cross join lateral (
 ) o
 limit $3::int;
 
+-- name: fetch_beside_held
+-- The same while topics are held: per shard and topic, so that the rows of a held topic, however
+-- many they are, are skipped by the index. One topic of a shard fills at most a quarter of the
+-- round: what waits behind it in the alphabet gets its turn.
+with recursive topics as (
+    select s.shard, s.place, (
+        select min(h.topic) from outbox h where h.shard = s.shard
+    ) as topic
+    from unnest($1::smallint[]) with ordinality as s (shard, place)
+    union all
+    select t.shard, t.place, (
+        select min(h.topic) from outbox h where h.shard = t.shard and h.topic > t.topic
+    )
+    from topics t
+    where t.topic is not null
+)
+select o.id, o.shard, o.topic, o.key, o.headers, o.value,
+    (select exists (select 1 from outbox_parked a where a.shard = any($1::smallint[])))
+    and exists (
+        select 1 from outbox_parked p
+        where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
+    ) as parked
+from (select shard, topic from topics order by place, topic) t
+cross join lateral (
+    select m.id, m.shard, m.topic, m.key, m.headers, m.value
+    from (
+        select h.*, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
+            order by h.id rows between unbounded preceding and 1 preceding
+        ) as bytes_before
+        from outbox h
+        where h.shard = t.shard and h.topic = t.topic
+        order by h.id
+        limit greatest(1, $3::int / 4)
+    ) m
+    where m.bytes_before is null or m.bytes_before < $4::bigint
+) o
+where t.topic <> all($2::text[])
+limit $3::int;
+
 -- name: delete
 -- Remove rows that were delivered.
 delete from outbox o
 using unnest($1::smallint[], $2::bigint[]) as done (shard, id)
 where o.shard = done.shard and o.id = done.id;
-
--- name: lock_parking
--- Serialise parking, following and redrive of these shards (ascending) until the commit.
-select pg_advisory_xact_lock($1::int, s.shard) from unnest($2::int[]) as s (shard);
 
 -- name: park
 -- Take refused rows out of the hot table; each makes its (topic, key) a parked one.
@@ -59,28 +94,6 @@ with moved as (
 )
 insert into outbox_parked (id, shard, topic, key, headers, value, created_at)
 select id, shard, topic, key, headers, value, created_at from moved;
-
--- name: redrive
--- Put every parked row of one key back under its old id, before whatever came later.
-with moved as (
-    delete from outbox_parked p
-    where p.shard = $1::smallint and p.topic = $2::text and p.key is not distinct from $3::bytea
-    returning p.id, p.shard, p.topic, p.key, p.headers, p.value, p.created_at
-)
-insert into outbox (id, shard, topic, key, headers, value, created_at)
-overriding system value
-select id, shard, topic, key, headers, value, created_at from moved;
-
--- name: parked
--- Parked keys, oldest first, with how many rows wait behind each, at most $1.
-select p.shard, p.topic, p.key, min(p.id) as first_id, count(*) as rows,
-    min(p.created_at) as oldest_at, min(p.parked_at) as parked_at,
-    (array_agg(p.reason order by p.id) filter (where p.reason is not null))[1] as reason,
-    (array_agg(p.detail order by p.id) filter (where p.reason is not null))[1] as detail
-from outbox_parked p
-group by p.shard, p.topic, p.key
-order by parked_at
-limit $1::int;
 
 -- name: backlog
 -- Rows waiting in the shards $1 (counted up to $2) and the age in ms of the oldest.

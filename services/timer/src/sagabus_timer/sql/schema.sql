@@ -14,3 +14,6 @@ comment on column wakeup.requested_at_ms is
 
 create index wakeup_due on wakeup (due_at_ms) where due_at_ms is not null;
 create index wakeup_tombstone on wakeup (requested_at_ms) where due_at_ms is null;
+
+-- The trace of the request that armed a wake-up: what it wakes continues that trace.
+alter table wakeup add column traceparent text;

@@ -1,10 +1,11 @@
 -- name: arm
 -- Apply requests, one per saga and in saga order; only a higher generation changes a row.
-insert into wakeup as w (saga_id, generation, due_at_ms, requested_at_ms)
-select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
+insert into wakeup as w (saga_id, generation, due_at_ms, requested_at_ms, traceparent)
+select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[])
 on conflict (saga_id) do update
 set generation = excluded.generation,
     due_at_ms = excluded.due_at_ms,
+    traceparent = excluded.traceparent,
     requested_at_ms = greatest(w.requested_at_ms, excluded.requested_at_ms)
 where w.generation < excluded.generation
 returning w.saga_id;
@@ -21,7 +22,7 @@ with due as (
 update wakeup w set due_at_ms = null
 from due
 where w.saga_id = due.saga_id
-returning w.saga_id, w.generation, due.due_at_ms;
+returning w.saga_id, w.generation, due.due_at_ms, w.traceparent;
 
 -- name: take_newest
 -- The same from the other end: what became due a moment ago must not wait for a whole backlog.
@@ -35,7 +36,7 @@ with due as (
 update wakeup w set due_at_ms = null
 from due
 where w.saga_id = due.saga_id
-returning w.saga_id, w.generation, due.due_at_ms;
+returning w.saga_id, w.generation, due.due_at_ms, w.traceparent;
 
 -- name: next_due
 -- When the next wake-up is due, null if none is armed.

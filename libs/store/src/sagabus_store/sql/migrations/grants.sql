@@ -13,3 +13,4 @@ grant usage on schema {schema} to {role};
 grant select on sagabus_migration to {role};
 grant select, insert, delete on outbox to {role};
 grant select, insert, update, delete on outbox_parked to {role};
+grant select, insert on outbox_operation to {role};

@@ -1,0 +1,66 @@
+-- name: keep_letters
+-- Keep letters that are not known yet, whatever was done with those that are.
+insert into dead_letter (topic, partition, "offset", id, kind, saga_id, key, headers, value, code,
+                         detail, attempts, first_seen)
+select * from unnest($1::text[], $2::integer[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[],
+                     $7::bytea[], $8::bytea[], $9::bytea[], $10::text[], $11::text[],
+                     $12::bigint[], $13::text[])
+on conflict do nothing
+
+-- name: find_letter
+-- Return one letter.
+select * from dead_letter where id = $1
+
+-- name: lock_letter
+-- Hold one letter until the commit and return its state.
+select state from dead_letter where id = $1 for update
+
+-- name: list_letters
+-- Return letters by place (the order in which they are redriven); null means any.
+select * from dead_letter
+where ($1::text is null or state = $1)
+    and ($2::text is null or topic = $2)
+    and ($3::text is null or code = $3)
+    and ($4::text is null or kind = $4)
+    and ($5::uuid is null or saga_id = $5)
+order by topic, partition, "offset"
+limit $6
+
+-- name: earlier_open
+-- Return the first letter of this topic and key that is open and stands before a place, but for $5.
+select id from dead_letter
+where state = 'open' and topic = $1 and sha256(key) = sha256($2::bytea)
+    and (partition, "offset") < ($3::integer, $4::bigint) and id <> all($5::uuid[])
+order by partition, "offset"
+limit 1
+
+-- name: close_letter
+-- Note what was done with an open letter.
+update dead_letter
+set state = $2, actor = $3, reason = $4, changed_at = clock_timestamp()
+where id = $1 and state = 'open'
+
+-- name: record_letter_operation
+-- Record what was done to a letter, in the transaction of its effect.
+insert into dead_letter_operation (operation_id, topic, partition, "offset", kind, actor, reason,
+                                   request, edited, effect)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: letter_operations
+-- Return what was done under an operation id, on whatever letters.
+select topic, partition, "offset", kind, request, effect from dead_letter_operation
+where operation_id = $1
+
+-- name: letter_history
+-- Return what was done to one letter, in order.
+select operation_id, kind, actor, reason, edited, effect, recorded_at from dead_letter_operation
+where topic = $1 and partition = $2 and "offset" = $3
+order by recorded_at
+
+-- name: open_letters
+-- Count open letters by kind, for the metric.
+select kind, count(*) as letters from dead_letter where state = 'open' group by kind
+
+-- name: forget_letters
+-- Remove letters that are too old to be redriven; what was done to them stays recorded.
+delete from dead_letter where received_at < clock_timestamp() - make_interval(days => $1::integer)
