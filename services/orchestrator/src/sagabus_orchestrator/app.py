@@ -15,6 +15,7 @@ from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
+from sagabus_orchestrator.lookout import Lookout
 from sagabus_orchestrator.rows import instant
 from sagabus_runtime import Health, Loop, Pulse, new_registry
 from sagabus_store import (
@@ -78,7 +79,7 @@ class OrchestratorService:
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """Consumer, sweep, definitions and maintenance; empty before `start`."""
+        """Consumer, sweep, definitions, lookout and maintenance; empty before `start`."""
         return self._loops
 
     async def start(self) -> None:
@@ -111,7 +112,9 @@ class OrchestratorService:
 
     def _assemble(self, database: Database, watcher: CatalogWatcher) -> list[Loop]:
         settings = self._settings
-        handler = Handler(database, self._topics, watcher, self._window, self._events)
+        mode = settings.recovery_mode
+        handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
+        lookout = Lookout(database, self._events, mode)
         sweeper = Sweeper(
             database,
             handler,
@@ -142,6 +145,7 @@ class OrchestratorService:
             Loop("consumer", consume),
             Loop("sweep", sweeper.run),
             Loop("definitions", watcher.run),
+            Loop("lookout", lookout.run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_runtime import KafkaSettings, PostgresSettings
 
 __all__ = ["OrchestratorSettings"]
@@ -24,6 +25,8 @@ class OrchestratorSettings(KafkaSettings, PostgresSettings):
     """How often overdue instances are looked for."""
     sweep_grace_ms: int = Field(default=3_000, ge=0, le=600_000)
     """How late a wake-up may be before the sweep decides in its place."""
+    recovery_mode: RecoveryMode = RecoveryMode.OFF
+    """After a restore of the database: `replay`, later `settle`, then `off` again; see README."""
     migrate_on_start: bool = True
     """Apply missing migrations at start; switch off where a deployment job does it."""
     manual_close_enabled: bool = False
