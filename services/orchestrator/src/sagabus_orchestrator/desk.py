@@ -164,7 +164,7 @@ class Desk:
                 self._wake(work)
             case SweepWork():
                 self._sweep(work)
-        entry = self._entries.get(work.saga_id)
+        entry = self._entries.get(work.saga_id) if self._early else None
         if entry is not None:
             self._early.catch_up(entry, self._scene, self._take)
 

@@ -119,6 +119,10 @@ class EarlyResults:
         self.letters: list[Rejected] = []
         """What can never be applied; its place is among the dead letters."""
 
+    def __bool__(self) -> bool:
+        """Whether any answer waits."""
+        return bool(self._waiting)
+
     async def load(self, conn: Connection, saga_ids: Collection[str], topics: Topics) -> None:
         """Hold what was kept for these sagas, whose locks the caller has."""
         found = await conn.fetch(SQL["take_early"], list(saga_ids))
