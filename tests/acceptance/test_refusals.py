@@ -36,7 +36,7 @@ async def start(shop: Shop, wanted: StartCommand) -> Outcome:
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
-        (command("REF-1", GOOD, workflow="parcel"), "definition_inactive"),
+        (command("REF-1", GOOD, workflow="parcel"), "definition_unknown"),
         (command("REF-2"), "payload_contract_mismatch"),
         (command("REF-3", GOOD, schema="other.v1"), "payload_contract_mismatch"),
         (command("REF-4", {**GOOD, "quantity": "many"}), "payload_contract_mismatch"),
@@ -89,7 +89,7 @@ def test_the_command_says_the_code_and_starts_nothing(shop: Shop, tmp_path: Path
     missing = shop.sagabus("show", "CLI-3", expect=4)
 
     assert "[request_conflict]" in conflict
-    assert unknown["error"]["code"] == "definition_inactive"
+    assert unknown["error"]["code"] == "definition_unknown"
     assert "[duplicate_key]" in duplicate
     assert "[not_found]" in missing
 

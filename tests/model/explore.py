@@ -11,6 +11,9 @@ from itertools import pairwise
 
 from tests.model.world import Scenario, Step, World
 
+from sagabus_core.engine import Snapshot
+from sagabus_core.vocabulary import Control
+
 __all__ = ["Finding", "Report", "explore"]
 
 
@@ -162,8 +165,13 @@ class _Search:
         while number > 0:
             number, depth = self.parents[number], depth + 1
         report.depth = depth
-        counts = Counter(str(world.snapshot(state).status) for state in self.states)
+        counts = Counter(_stands(world.snapshot(state)) for state in self.states)
         report.statuses = dict(sorted(counts.items()))
+
+
+def _stands(saga: Snapshot) -> str:
+    held = f"PAUSED {saga.direction} " if saga.control is Control.PAUSED else ""
+    return f"{held}{saga.status}"
 
 
 def _say(part: object) -> str:

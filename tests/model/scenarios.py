@@ -134,7 +134,6 @@ PARALLEL_HALTED = replace(
     ),
     operations=("retry",),
     loss=False,
-    duplicates=0,
 )
 PAUSED = replace(
     SERIAL_2,
@@ -143,15 +142,21 @@ PAUSED = replace(
     traits={"a": _PLAIN, "b": _BLUNT},
     loss=False,
 )
+PAUSED_UNDO = replace(
+    SERIAL_2,
+    name="serial-2-undo-paused",
+    operations=("pause",),
+    traits={"a": Traits("S", "SU"), "b": Traits("R", lazy=False)},
+)
+"""PAUSED while nobody knows whether the undo of `a` happened."""
 OPERATED = replace(
     make(
         "serial-2-operated",
         {"a": step(), "b": _RESOLVED},
         {"a": Traits("SRUH", "SH", lazy=False), "b": _BLUNT},
     ),
-    operations=("cancel", "record", "retry"),
+    operations=("cancel", "close", "record", "retry"),
     loss=False,
-    duplicates=0,
 )
 PIVOT_DEADLINE = replace(
     PIVOT,
@@ -204,6 +209,7 @@ FULL: tuple[Scenario, ...] = (
     PIVOT_DEADLINE,
     RESOLVE_ONLY,
     PAUSED,
+    PAUSED_UNDO,
     replace(ONE, name="one-step-exact", exact=True),
     replace(ONE, name="one-step-halting-exact", exact=True, traits={"a": _HALTING}),
 )

@@ -16,7 +16,7 @@ from sagabus_core.definitions import (
     select_for_start,
 )
 from sagabus_core.definitions.limits import MAX_DEFINITION_BYTES, MAX_DURATION_MS
-from sagabus_core.errors import DefinitionInactive
+from sagabus_core.errors import DefinitionInactive, DefinitionUnknown
 from sagabus_core.testing import (
     TinyConditions,
     choice,
@@ -432,7 +432,9 @@ def test_selection_of_the_version_to_start() -> None:
     assert select_for_start(published, "other", "order", None).version == 4
     assert select_for_start(published, "other", "order", 2).version == 2
     assert select_for_start(published, "globex", "order", None).version == 4
-    refused = [("other", "order", 1), ("other", "order", 5), ("acme", "order", None)]
-    for tenant, workflow, version in [*refused, ("other", "ship", None), ("other", "order", 9)]:
+    for tenant, inactive in [("other", 1), ("other", 5), ("acme", None), ("globex", 9)]:
         with pytest.raises(DefinitionInactive):
-            select_for_start(published, tenant, workflow, version)
+            select_for_start(published, tenant, "order", inactive)
+    for workflow, unknown in [("ship", None), ("ship", 1), ("order", 9)]:
+        with pytest.raises(DefinitionUnknown):
+            select_for_start(published, "other", workflow, unknown)

@@ -17,7 +17,7 @@ from sagabus_core import ids
 from sagabus_core.canonical import JsonValue, canonical_bytes
 from sagabus_core.engine import Operation, Pause, Resume
 from sagabus_core.errors import SagabusError
-from sagabus_core.vocabulary import ResultStatus, TerminalStatus
+from sagabus_core.vocabulary import Phase, ResultStatus, TerminalStatus
 from sagabus_expressions import CelConditions
 from sagabus_messages import (
     Command,
@@ -63,6 +63,7 @@ TABLES = (
     *("saga", "saga_key", "journal", "inbox", "outbox", "deferred_message", "operation"),
     *("tenant_quota", "definition", "reconciler_finding", "archived_saga"),
     *("dead_letter", "dead_letter_operation"),
+    *("early_result", "engine_signal"),
 )
 
 IDENTITY = (
@@ -196,6 +197,27 @@ class Rig:
         )
         return self.record(
             encode(body, TOPICS.result(owner), Stamp(source_of(owner), at_ms or self.now_ms()))
+        )
+
+    def foretold(self, key: str, step: str) -> Command:
+        """Return the first EXECUTE of an order, whether or not it was issued so far."""
+        definition = self.watcher.current.definitions[DefinitionRef("", "order", 1)]
+        saga = self.saga(key)
+        effect = ids.effect_id(saga, 1, step, Phase.EXECUTE, None)
+        return Command(
+            saga_id=saga,
+            tenant="acme",
+            workflow="order",
+            business_key=key,
+            definition_version=1,
+            definition_digest=definition.digest,
+            step=step,
+            activation=step,
+            phase=Phase.EXECUTE,
+            attempt=1,
+            effect_id=effect,
+            command_id=ids.command_id(effect, 1),
+            expires_at_ms=self.now_ms(),
         )
 
     def wakeup_record(self, request: WakeupRequest) -> Record:

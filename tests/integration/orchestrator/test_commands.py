@@ -11,12 +11,17 @@ from sagabus_bus import KafkaConnection, TopicAdmin
 from sagabus_core.canonical import JsonValue
 from sagabus_core.vocabulary import ResultStatus
 from sagabus_messages import Topics
+from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_testkit.stack import Kafka
 
 from .support import Rig, Shell, commands, order
 
-REFUSED, USAGE = 4, 2
+REFUSED, UNREACHABLE, USAGE = 4, 3, 2
 WHY = ("--reason", "a ticket")
+OPERATIONS = [
+    *(("pause",), ("resume",), ("cancel",), ("retry",), ("close",)),
+    ("record-outcome", "--attest", "reserve=SUCCEEDED", "--evidence", "seen"),
+]
 
 
 def write(folder: Path, document: JsonValue, name: str = "definition.json") -> str:
@@ -44,23 +49,23 @@ class TestDefinitions:
             assert told in said["error"]["detail"]
 
     @pytest.mark.parametrize(
-        ("text", "code", "exit_code"),
+        ("text", "code"),
         [
-            ("{", "invalid_json", REFUSED),
-            ('{"workflow": "a", "workflow": "b"}', "duplicate_key", REFUSED),
-            ("[" * 100 + "]" * 100, "json_too_deep", REFUSED),
-            (" " * (256 * 1024 + 1), "definition_too_large", REFUSED),
-            ("null", "invalid_definition", USAGE),
+            ("{", "invalid_json"),
+            ('{"workflow": "a", "workflow": "b"}', "duplicate_key"),
+            ("[" * 100 + "]" * 100, "json_too_deep"),
+            (" " * (256 * 1024 + 1), "definition_too_large"),
+            ("null", "invalid_definition"),
         ],
         ids=["broken", "twice", "deep", "large", "null"],
     )
     async def test_what_is_no_document_is_refused(
-        self, tmp_path: Path, shell: Shell, text: str, code: str, exit_code: int
+        self, tmp_path: Path, shell: Shell, text: str, code: str
     ) -> None:
         path = tmp_path / "bad.json"
         path.write_text(text)
         for command in ("validate", "graph", "publish"):
-            said = await shell("definitions", command, str(path), code=exit_code)
+            said = await shell("definitions", command, str(path), code=USAGE)
             assert problem(said) == code
 
     async def test_a_file_that_is_not_there(self, tmp_path: Path, shell: Shell) -> None:
@@ -244,6 +249,22 @@ class TestOperations:
         said = await shell("retry", "ORD-1", *WHY, code=REFUSED)
         assert problem(said) == "precondition_failed"
 
+    @pytest.mark.parametrize("command", OPERATIONS)
+    async def test_every_operation_checks_revision_tenant_and_workflow(
+        self, shell: Shell, rig: Rig, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SAGABUS_MANUAL_CLOSE_ENABLED", "true")
+        await self.halted(rig)
+        name, *own = command
+        for options, code in (
+            (("--expected-revision", "99"), "stale_snapshot"),
+            (("--tenant", "x"), "not_found"),
+            (("--workflow", "x"), "not_found"),
+        ):
+            words = (name, "ORD-1", *own, *WHY, *options, "--operation-id", "op")
+            assert problem(await shell(*words, code=REFUSED)) == code
+        assert await rig.count("operation") == 0
+
     async def test_another_tenants_saga_looks_absent(self, shell: Shell, rig: Rig) -> None:
         await rig.process(rig.start_record())
         hidden = await shell("pause", rig.saga("ORD-1"), *WHY, "--tenant", "x", code=REFUSED)
@@ -257,3 +278,26 @@ class TestOperations:
         for wrong in (("--reason", " "), (*WHY, "--operation-id", "x" * 129)):
             said = await shell(command, "ORD-1", *wrong, code=REFUSED)
             assert problem(said) == "invalid_operation"
+
+
+class TestAfterARestore:
+    async def test_what_is_left_is_listed_and_discarded(self, shell: Shell, rig: Rig) -> None:
+        rig.handler.mode = RecoveryMode.SETTLE
+        await rig.process(rig.result_record(rig.foretold("ORD-1", "ship")))
+        (left,) = (await shell("recovery", "list"))["early"]
+        assert (left["business_key"], left["activation"], left["saga_status"]) == (
+            *("ORD-1", "ship", None),
+        )
+        number = str(left["id"])
+        assert problem(await shell("recovery", "discard", number, code=USAGE)) == "usage"
+        done = await shell("recovery", "discard", number, *WHY)
+        assert done["discarded"] == [left["id"]]
+        assert (await shell("recovery", "list"))["early"] == []
+        said = await shell("recovery", "discard", number, *WHY, code=REFUSED)
+        assert problem(said) == "not_found"
+
+
+async def test_without_the_database_a_command_says_what_to_do(shell: Shell, prepared: str) -> None:
+    said = await shell("list", "--postgres", f"{prepared}_absent", code=UNREACHABLE)
+    assert problem(said) == "no_database"
+    assert "sagabus services" in said["error"]["detail"]

@@ -81,6 +81,8 @@ TABLES = {
     "journal": "select saga_id, revision, ordinal, fact from journal order by 1, 2, 3",
     "inbox": "select source, ce_id from inbox order by 1, 2",
     "deferred": "select saga_id, topic from deferred_message order by id",
+    "early": "select saga_id, topic from early_result order by id",
+    "signal": "select signal, label from engine_signal order by id",
     "operation": "select operation_id, saga_id, kind, outcome from operation order by 1",
     "quota": "select tenant, max_active, active from tenant_quota order by 1",
 }
@@ -159,7 +161,7 @@ def test_the_scripts_end_as_they_should(undisturbed: dict[str, JsonValue]) -> No
     assert isinstance(sagas, list)
     ends = {row[5]["key"]: row[1] for row in sagas}
     assert ends == {key: status.value for key, status in ENDS.items()}
-    assert undisturbed["deferred"] == []
+    assert undisturbed["deferred"] == undisturbed["early"] == []
     assert undisturbed["quota"] == [["acme", "100", "0"]]
 
 

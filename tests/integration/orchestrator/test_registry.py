@@ -97,10 +97,10 @@ async def test_unknown_definitions_are_not_found(rig: Rig) -> None:
 
 
 async def test_retiring_waits_for_a_start_in_flight(rig: Rig) -> None:
-    with failpoints.armed("orchestrator.after-generation=stall:300ms"):
+    with failpoints.armed("orchestrator.after-hold-starts=stall:300ms"):
         start = asyncio.create_task(rig.handler.process([rig.start_record()]))
         # Behind this point the start holds its definition; before it, retiring would come first.
-        await eventually(lambda: failpoints.hits("orchestrator.after-generation") == 1)
+        await eventually(lambda: failpoints.hits("orchestrator.after-hold-starts") == 1)
         await refused(rig, "definition_in_use", "retire")
         await start
     assert await rig.count("saga") == 1

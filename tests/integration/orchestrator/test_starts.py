@@ -111,8 +111,8 @@ async def test_answers_stand_in_their_place_among_the_events_of_their_saga(rig: 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"workflow": "nothing"}, "definition_inactive"),
-        ({"version": 7}, "definition_inactive"),
+        ({"workflow": "nothing"}, "definition_unknown"),
+        ({"version": 7}, "definition_unknown"),
         ({"payload": {"sku": 1}}, "payload_contract_mismatch"),
         ({"schema": "other.v1"}, "payload_contract_mismatch"),
         ({"payload": {"sku": "x" * 245_800}}, "payload_contract_mismatch"),

@@ -23,6 +23,7 @@ __all__ = ["run_app", "start_app", "topics_app"]
 start_app, run_app = typer.Typer(), typer.Typer()
 
 _REFUSALS = {
+    "definition_unknown": "no such workflow is published (`sagabus definitions list`)",
     "definition_inactive": "no version of this workflow is active (`sagabus definitions list`)",
     "payload_contract_mismatch": "the payload is not what the workflow's input declares",
     "request_conflict": "this key was used before with other content (`sagabus show`)",

@@ -9,7 +9,8 @@
     ├── StaleSnapshot            the caller expected another revision
     ├── SnapshotTooNew           a replica met a snapshot that a newer release wrote
     ├── RequestConflict          the business key is taken by a different start request
-    ├── DefinitionInactive       no definition may start this workflow
+    ├── DefinitionUnknown        no such workflow, or version of it, was ever published
+    ├── DefinitionInactive       it is published, and may not start
     └── ConditionError           an expression could not be evaluated
 
 Each class says by `retryable` whether the same call can succeed later without any change by
@@ -24,6 +25,7 @@ __all__ = [
     "AttemptNeverIssued",
     "ConditionError",
     "DefinitionInactive",
+    "DefinitionUnknown",
     "IllegalTransition",
     "InvalidValue",
     "OperationRefused",
@@ -83,8 +85,12 @@ class RequestConflict(SagabusError):
     """The business key belongs to a start request with other content (`request_conflict`)."""
 
 
+class DefinitionUnknown(SagabusError):
+    """The tenant's scope has no such workflow, or not this version (`definition_unknown`)."""
+
+
 class DefinitionInactive(SagabusError):
-    """No definition in the tenant's scope may start this workflow (`definition_inactive`)."""
+    """What the tenant's scope has of this workflow may not start (`definition_inactive`)."""
 
 
 class ConditionError(SagabusError):

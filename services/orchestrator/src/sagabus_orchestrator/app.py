@@ -16,6 +16,7 @@ from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
 from sagabus_orchestrator.letter_box import LetterBox, letter_topics
+from sagabus_orchestrator.lookout import Lookout
 from sagabus_orchestrator.rows import instant
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
@@ -88,7 +89,7 @@ class OrchestratorService:
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """Consumer, sweep, definitions and maintenance; empty before `start`."""
+        """Consumer, sweep, definitions, lookout and maintenance; empty before `start`."""
         return self._loops
 
     async def start(self) -> None:
@@ -121,7 +122,9 @@ class OrchestratorService:
 
     def _assemble(self, database: Database, watcher: CatalogWatcher) -> list[Loop]:
         settings = self._settings
-        handler = Handler(database, self._topics, watcher, self._window, self._events)
+        mode = settings.recovery_mode
+        handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
+        lookout = Lookout(database, self._events, mode)
         sweeper = Sweeper(
             database,
             handler,
@@ -148,6 +151,7 @@ class OrchestratorService:
             Loop("reconciler", self._reconciler(database, handler).run),
             Loop("archive", self._archive(database).run),
             Loop("definitions", watcher.run),
+            Loop("lookout", lookout.run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
 

@@ -18,7 +18,7 @@ from sagabus_core.definitions import (
     parse_definition,
     select_for_start,
 )
-from sagabus_messages import parse_strict
+from sagabus_messages import Result, parse_strict
 from sagabus_orchestrator.errors import OrphanedInstances
 from sagabus_runtime import Pulse
 from sagabus_store import Database, Queries
@@ -49,13 +49,21 @@ class Catalog:
     keys: Mapping[str, tuple[DefinitionKey, ...]] = field(default_factory=dict)
 
     def for_start(self, tenant: str, workflow: str, version: int | None) -> DefinitionRef:
-        """Return what a start gets. Raises `DefinitionInactive` if nothing may start."""
+        """Return what a start gets. Raises `DefinitionUnknown`, `DefinitionInactive`."""
         key = select_for_start(self.keys.get(workflow, ()), tenant, workflow, version)
         return DefinitionRef(key.tenant or GLOBAL, key.workflow, key.version)
 
     def get(self, ref: DefinitionRef) -> Definition | None:
         """Return a definition that is or was in use."""
         return self.definitions.get(ref)
+
+    def of_result(self, body: Result) -> Definition | None:
+        """Return the definition that a result says its saga runs on, if it is known here."""
+        for scope in (body.tenant, GLOBAL):
+            found = self.get(DefinitionRef(scope, body.workflow, body.definition_version))
+            if found is not None and found.digest == body.definition_digest:
+                return found
+        return None
 
     @property
     def participants(self) -> frozenset[str]:

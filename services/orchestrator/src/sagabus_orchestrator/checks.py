@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from sagabus_bus import Reason
+from sagabus_core.definitions import Definition
 from sagabus_core.engine.vocabulary import CHANNELS, UNDO_CHANNELS
 from sagabus_orchestrator.entry import Entry
 from sagabus_orchestrator.works import ResultWork
 
-__all__ = ["result_problem"]
+__all__ = ["result_problem", "step_problem"]
 
 
 def result_problem(work: ResultWork, entry: Entry | None) -> Reason | None:
@@ -24,13 +25,20 @@ def result_problem(work: ResultWork, entry: Entry | None) -> Reason | None:
         return Reason(
             "definition_mismatch", f"the saga runs on version {version[0]} ({version[1]})"
         )
-    node = entry.definition.nodes.get(body.activation)
+    problem = step_problem(work, entry.definition)
+    if problem is None and not _was_issued(work, entry):
+        return Reason("attempt_never_issued", "this saga never sent a command of this attempt")
+    return problem
+
+
+def step_problem(work: ResultWork, definition: Definition) -> Reason | None:
+    """Return why a result cannot be about a step of this definition, or None."""
+    body = work.body
+    node = definition.nodes.get(body.activation)
     if node is None or node.step.name != body.step:
         return Reason("unknown_activation", "the definition has no such activation of this step")
     if node.step.participant != work.meta.topic.participant:
         return Reason("producer_mismatch", f"step {body.step} belongs to {node.step.participant}")
-    if not _was_issued(work, entry):
-        return Reason("attempt_never_issued", "this saga never sent a command of this attempt")
     return None
 
 

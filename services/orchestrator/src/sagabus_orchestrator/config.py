@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_runtime import KafkaSettings, PostgresSettings
 
 __all__ = ["OrchestratorSettings"]
@@ -36,6 +37,8 @@ class OrchestratorSettings(KafkaSettings, PostgresSettings):
     """Pause of the archive once nothing is old enough."""
     archive_batch: int = Field(default=200, ge=1, le=5_000)
     """Most sagas that one transaction moves to the archive."""
+    recovery_mode: RecoveryMode = RecoveryMode.OFF
+    """After a restore of the database: `replay`, later `settle`, then `off` again; see README."""
     migrate_on_start: bool = True
     """Apply missing migrations at start; switch off where a deployment job does it."""
     manual_close_enabled: bool = False

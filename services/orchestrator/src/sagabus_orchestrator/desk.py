@@ -8,7 +8,6 @@ the database clock, read after the locks that decisions depend on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from sagabus_bus import dead_letter_row
 from sagabus_core import ids
@@ -17,12 +16,14 @@ from sagabus_core.engine import Decision, Sweep, WakeupDelivered, decide, start
 from sagabus_core.errors import InvalidValue, SagabusError
 from sagabus_core.vocabulary import Control
 from sagabus_messages import OutboxRow, Topics
-from sagabus_orchestrator import rows, starts
+from sagabus_orchestrator import recovery, rows, starts
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.checks import result_problem
 from sagabus_orchestrator.entry import NO_HEAD, Entry, Scene
 from sagabus_orchestrator.errors import RivalStart, StaleCatalog
+from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.quotas import Quotas
+from sagabus_orchestrator.recovery import EarlyResults, RecoveryMode
 from sagabus_orchestrator.starts import KnownKey, NewKey
 from sagabus_orchestrator.upkeep.proof import defect_of
 from sagabus_orchestrator.upkeep.shelf import Shelf
@@ -37,29 +38,26 @@ from sagabus_orchestrator.works import (
     received,
 )
 from sagabus_runtime.failpoints import reach
-from sagabus_store import Claim, Connection, inbox, now_ms, outbox
+from sagabus_store import Claim, Connection, inbox, outbox
 
-__all__ = ["CONSUMER", "Desk", "Outcome"]
+__all__ = ["CONSUMER", "Desk"]
 
 CONSUMER = "sagabus-orchestrator"
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a transaction did, for metrics and logs after its commit."""
-
-    entries: Sequence[Entry] = ()
-    repeats: int = 0
-    refused: int = 0
-    rejected: list[Rejected] = field(default_factory=list)
-    deferred: list[ResultWork] = field(default_factory=list)
 
 
 class Desk:
     """Decides a batch inside the caller's transaction; made anew for each."""
 
-    def __init__(self, conn: Connection, topics: Topics, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        conn: Connection,
+        topics: Topics,
+        catalog: Catalog,
+        mode: RecoveryMode = RecoveryMode.OFF,
+    ) -> None:
         self._conn = conn
+        self._mode = mode
+        self._early = EarlyResults()
         self._topics = topics
         self._catalog = catalog
         self._shelf = Shelf(conn)
@@ -80,8 +78,7 @@ class Desk:
         works = await self._claim(self._believed(intake.works))
         await reach("orchestrator.after-claim")
         await self._lock_rules(works)
-        self._scene = Scene(self._topics, await now_ms(self._conn))
-        await reach("orchestrator.after-clock")
+        await self._look(works)
         for work in works:
             self._decide(work)
         await self._take_keys()
@@ -107,7 +104,10 @@ class Desk:
         believed: list[Work] = []
         for work in works:
             if isinstance(work, ResultWork):
-                problem = result_problem(work, self._entries.get(work.saga_id))
+                entry = self._entries.get(work.saga_id)
+                problem = result_problem(work, entry)
+                if problem is not None and self._mode is not RecoveryMode.OFF:
+                    problem = recovery.lasting_problem(problem, work, self._catalog)
                 if problem is not None:
                     self._outcome.rejected.append(Rejected(work.record, problem))
                     continue
@@ -130,16 +130,28 @@ class Desk:
         new = [w for w in works if isinstance(w, StartWork) and w.saga_id not in self._known]
         if new:
             await self._hold_definitions(new)
+        results = {work.saga_id for work in works if isinstance(work, ResultWork)}
+        strangers = results - self._entries.keys()  # in recovery mode only: see `_believed`
+        await recovery.meet_starts(self._conn, starts=bool(new), strangers=strangers)
         tenants = {entry.snapshot.tenant for entry in self._entries.values()}
         self._quotas = await rows.lock_quotas(self._conn, tenants | {w.body.tenant for w in new})
 
     async def _hold_definitions(self, works: Iterable[StartWork]) -> None:
         refs = {ref for work in works if isinstance(ref := self._choose(work), DefinitionRef)}
         self._startable = await rows.share_definitions(self._conn, refs)
+
+    async def _look(self, works: Iterable[Work]) -> None:
+        """Look at clock, definitions and early answers, behind all locks but those of new keys."""
+        sagas = {work.saga_id for work in works}
+        present = await recovery.present(self._conn, sagas)
+        starts = any(isinstance(w, StartWork) and w.saga_id not in self._known for w in works)
         # A start must not be refused, or get an old version, because this replica has not yet
         # seen what somebody has published or activated before.
-        if await rows.generation(self._conn) != self._catalog.generation:
+        if starts and present.generation != self._catalog.generation:
             raise StaleCatalog("stale_catalog", "the definitions have changed: load them first")
+        self._scene = Scene(self._topics, present.now_ms)
+        if present.early:
+            await self._early.load(self._conn, sagas, self._topics)
 
     def _choose(self, work: StartWork) -> DefinitionRef | SagabusError:
         body = work.body
@@ -158,9 +170,16 @@ class Desk:
                 self._wake(work)
             case SweepWork():
                 self._sweep(work)
+        entry = self._entries.get(work.saga_id) if self._early else None
+        if entry is not None:
+            self._early.catch_up(entry, self._scene, self._take)
 
     def _result(self, work: ResultWork) -> None:
-        entry = self._entries[work.saga_id]
+        entry = self._entries.get(work.saga_id)
+        recovering = self._mode is not RecoveryMode.OFF
+        if entry is None or (recovering and result_problem(work, entry) is not None):
+            self._early.add(work)  # its command may be issued later in this very batch
+            return
         saga = entry.snapshot
         if saga.control is Control.PAUSED and not saga.status.is_terminal:
             self._outcome.deferred.append(work)
@@ -173,6 +192,8 @@ class Desk:
         entry = self._entries.get(work.saga_id)
         if entry is None:
             return  # archived, or its creation was lost with a restored database: nothing to wake
+        if self._mode is RecoveryMode.REPLAY:
+            return  # its answer may be among what is still to be read; the sweep acts afterwards
         event = WakeupDelivered(work.meta.ce_id, work.body.generation)
         decision = decide(entry.definition, entry.snapshot, event, self._scene.now_ms)
         self._take(entry, decision, work.meta.traceparent)
@@ -272,6 +293,9 @@ class Desk:
         await rows.write_sagas(self._conn, [e for e in entries if not e.archived], now)
         await self._shelf.write([e for e in entries if e.archived and e.changed], now)
         await rows.defer(self._conn, self._outcome.deferred, now)
+        await self._early.write(self._conn, now)
+        self._outcome.early = self._early.kept
+        self._outcome.rejected += self._early.letters
         await rows.change_quotas(self._conn, self._quotas)
         letters = [
             dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)

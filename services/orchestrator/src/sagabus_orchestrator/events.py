@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sagabus_bus import Reason
 from sagabus_messages import Record
-from sagabus_orchestrator.desk import Outcome
+from sagabus_orchestrator.outcome import Outcome
+from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_runtime import get_logger
 
 __all__ = ["OrchestratorEvents"]
@@ -41,13 +44,45 @@ class OrchestratorEvents:
             ("outcome",),
             registry=registry,
         )
-
+        self._mode = Gauge(
+            "sagabus_recovery_mode",
+            "1 for the mode in which the replica runs",
+            ("mode",),
+            registry=registry,
+        )
+        self._early = Gauge(
+            "sagabus_early_results",
+            "Answers that wait for a command which this database never issued",
+            registry=registry,
+        )
+        self._early_age = Gauge(
+            "sagabus_early_results_age_seconds",
+            "How long the oldest of them has waited",
+            registry=registry,
+        )
         self._letters_open = Gauge(
             "sagabus_dead_letters_open",
             "Dead letters that wait for an operator, by kind of record",
             ("kind",),
             registry=registry,
         )
+        self._told: tuple[RecoveryMode, int] | None = None
+
+    def early(self, mode: RecoveryMode, waiting: int, oldest_s: float) -> None:
+        """Show the mode and what waits; what is left once nothing is replayed needs a person."""
+        for each in RecoveryMode:
+            self._mode.labels(each).set(each is mode)
+        self._early.set(waiting)
+        self._early_age.set(oldest_s)
+        if self._told != (mode, waiting) and (waiting or mode is not RecoveryMode.OFF):
+            tell = log.warning if mode is RecoveryMode.OFF else log.info
+            tell("orchestrator.early_results", mode=mode.value, waiting=waiting)
+        self._told = (mode, waiting)
+
+    def signalled(self, signals: Mapping[tuple[str, str], int]) -> None:
+        """Count what the engine signalled during operations."""
+        for (name, label), count in signals.items():
+            self._signals.labels(name, label).inc(count)
 
     def settled(self, outcome: Outcome) -> None:
         """Count what a committed transaction did."""
@@ -64,6 +99,7 @@ class OrchestratorEvents:
             ("repeated", outcome.repeats),
             ("refused", outcome.refused),
             ("deferred", len(outcome.deferred)),
+            ("early", len(outcome.early)),
         ):
             if count:
                 self._messages.labels(name).inc(count)

@@ -9,9 +9,11 @@ from typing import Final
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import Record, Topics
 from sagabus_orchestrator.catalog import CatalogWatcher
-from sagabus_orchestrator.desk import Desk, Outcome
+from sagabus_orchestrator.desk import Desk
 from sagabus_orchestrator.errors import OrphanedInstances, RivalStart, StaleCatalog
 from sagabus_orchestrator.events import OrchestratorEvents
+from sagabus_orchestrator.outcome import Outcome
+from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_orchestrator.works import Intake, SweepWork, read_batch
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
@@ -52,7 +54,9 @@ class Handler:
         watcher: CatalogWatcher,
         window: InboxWindow,
         events: OrchestratorEvents,
+        mode: RecoveryMode = RecoveryMode.OFF,
     ) -> None:
+        self.mode = mode
         self._database = database
         self._topics = topics
         self._watcher = watcher
@@ -81,7 +85,8 @@ class Handler:
 
     async def _decide(self, intake: Intake) -> Outcome:
         async with self._database.transaction() as conn:
-            return await Desk(conn, self._topics, self._watcher.current).settle(intake)
+            desk = Desk(conn, self._topics, self._watcher.current, self.mode)
+            return await desk.settle(intake)
 
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
         """Set a poison record aside through the outbox, without a claim."""
@@ -124,7 +129,12 @@ class Sweeper:
                 await pulse.pause(self._interval_ms)
 
     async def sweep(self) -> int:
-        """Decide the longest overdue instances; returns how many were found."""
+        """Decide the longest overdue instances; returns how many were found.
+
+        None while topics are replayed: the answer of a saga may be among what is still to be read.
+        """
+        if self._handler.mode is RecoveryMode.REPLAY:
+            return 0
         async with self._database.connection() as conn:
             limit_ms = await self._database.now_ms() - self._grace_ms
             rows = await conn.fetch(SQL["overdue_sagas"], limit_ms, self._passed_over(), self.BATCH)

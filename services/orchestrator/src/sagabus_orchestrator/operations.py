@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,7 +10,6 @@ from sagabus_bus import Reason, dead_letter_row
 from sagabus_core.canonical import JsonValue, canonical_bytes, sha256_hex
 from sagabus_core.engine import (
     Decision,
-    Event,
     IssueCommand,
     ManagementEvent,
     ManualClose,
@@ -25,15 +23,15 @@ from sagabus_core.engine import (
 from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import SagaStatus
-from sagabus_messages import Record, Topics, decode, unpack_headers
+from sagabus_messages import Topics
 from sagabus_messages.errors import MessageError
-from sagabus_messages.models import Result
 from sagabus_messages.strict_json import dump, load
-from sagabus_orchestrator import rows
+from sagabus_orchestrator import rows, signals
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
-from sagabus_orchestrator.works import Rejected, received
+from sagabus_orchestrator.recovery import EarlyResults, present
+from sagabus_orchestrator.works import Rejected, received, stored_record, stored_result
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Connection, Database, Queries, now_ms, outbox
 
@@ -154,25 +152,30 @@ class Operations:
         self, conn: Connection, entry: Entry, event: ManagementEvent
     ) -> OperationOutcome:
         quotas = await rows.lock_quotas(conn, [entry.snapshot.tenant])
-        now = await now_ms(conn)
-        await reach("orchestrator.after-clock")
+        here = await present(conn, [entry.snapshot.saga_id])
+        now = here.now_ms
         decision = decide(entry.definition, entry.snapshot, event, now)
-        letters: Sequence[Rejected] = ()
+        scene, early = Scene(self._topics, now), EarlyResults()
+        if here.early:
+            await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
             # What was seen and expected was the saga as it stood before the deferred results.
-            letters = await self._apply_deferred(conn, entry, now, write=True)
+            early.letters += await self._apply_deferred(conn, entry, now, write=True)
             decision = decide(entry.definition, entry.snapshot, _checked(event), now)
-        entry.take(decision, Scene(self._topics, now))
+        entry.take(decision, scene)
         if isinstance(event, ManualClose):
             # Nobody can resume a closed saga: what waits for that is kept as evidence.
-            letters = await self._apply_deferred(conn, entry, now, write=True)
+            early.letters += await self._apply_deferred(conn, entry, now, write=True)
+        early.catch_up(entry, scene, lambda entry, fate, trace: entry.take(fate, scene, trace))
         if entry.ended:
             quotas.give_back(entry.snapshot.tenant)
         await rows.write_sagas(conn, [entry], now)
+        await early.write(conn, now)
         await rows.change_quotas(conn, quotas)
+        await signals.leave(conn, entry.metrics)
         dead = [
             dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)
-            for item in letters
+            for item in early.letters
         ]
         await outbox.append(conn, [*entry.rows, *dead])
         await reach("orchestrator.after-outbox")
@@ -216,25 +219,14 @@ class Operations:
         scene = Scene(self._topics, now)
         letters: list[Rejected] = []
         for row in found:
-            record = Record(
-                topic=row["topic"],
-                partition=row["partition"],
-                offset=row["offset"],
-                key=row["key"],
-                value=row["value"],
-                headers=unpack_headers(row["headers"]),
-                timestamp_ms=0,
-            )
+            record = stored_record(row)
             try:
-                envelope = decode(record, self._topics)
-                if not isinstance(envelope.body, Result):
-                    continue
-                event: Event = received(envelope.body)
-                decision = decide(entry.definition, entry.snapshot, event, now)
+                work = stored_result(record, self._topics)
+                decision = decide(entry.definition, entry.snapshot, received(work.body), now)
             except (AttemptNeverIssued, IllegalTransition, MessageError) as error:
                 letters.append(Rejected(record, Reason(error.code, error.detail)))
                 continue
-            entry.take(decision, scene, envelope.meta.traceparent)
+            entry.take(decision, scene, work.meta.traceparent)
         return letters
 
 

@@ -12,7 +12,6 @@ from sagabus_core.definitions import DefinitionState
 from sagabus_core.engine import SNAPSHOT_SCHEMA, from_json, to_json
 from sagabus_messages import pack_headers
 from sagabus_messages.strict_json import dump, load
-from sagabus_orchestrator.catalog import SQL as REGISTRY
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.entry import Entry
 from sagabus_orchestrator.errors import OrphanedInstances
@@ -26,8 +25,8 @@ __all__ = [
     "change_quotas",
     "defer",
     "entry_of",
-    "generation",
     "instant",
+    "keep",
     "known_keys",
     "lock_quotas",
     "lock_sagas",
@@ -95,13 +94,6 @@ async def share_definitions(
         DefinitionRef(row["scope"], row["workflow"], row["version"]): DefinitionState(row["state"])
         for row in found
     }
-
-
-async def generation(conn: Connection) -> int:
-    """Return the present generation of the definitions."""
-    present = int(await conn.fetchval(REGISTRY["generation"]))
-    await reach("orchestrator.after-generation")
-    return present
 
 
 async def lock_quotas(conn: Connection, tenants: Iterable[str]) -> Quotas:
@@ -219,11 +211,16 @@ async def _append_journal(conn: Connection, entries: Sequence[Entry], now_ms: in
 
 async def defer(conn: Connection, works: Sequence[ResultWork], now_ms: int) -> None:
     """Keep results of paused sagas for their resume, in order."""
-    if not works:
-        return
+    if works:
+        await keep(conn, SQL["defer_messages"], works, now_ms)
+        await reach("orchestrator.after-defer")
+
+
+async def keep(conn: Connection, statement: str, works: Sequence[ResultWork], now_ms: int) -> None:
+    """Store results as they came, by the statement of the table in which they wait."""
     records = [work.record for work in works]
     await conn.execute(
-        SQL["defer_messages"],
+        statement,
         [work.saga_id for work in works],
         [record.topic for record in records],
         [record.partition for record in records],
@@ -233,4 +230,3 @@ async def defer(conn: Connection, works: Sequence[ResultWork], now_ms: int) -> N
         [record.value for record in records],
         instant(now_ms),
     )
-    await reach("orchestrator.after-defer")

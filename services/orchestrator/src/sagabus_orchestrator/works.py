@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import asyncpg
+
 from sagabus_bus import Reason
 from sagabus_core import ids
 from sagabus_core.engine import ResultReceived, StartRequest
@@ -20,6 +22,7 @@ from sagabus_messages import (
     age_problem,
     decode,
     source_of,
+    unpack_headers,
     verify_identity,
 )
 from sagabus_messages.errors import MessageError
@@ -34,6 +37,8 @@ __all__ = [
     "Work",
     "read_batch",
     "received",
+    "stored_record",
+    "stored_result",
 ]
 
 AGE_DETAILS = {
@@ -121,6 +126,27 @@ def read_batch(records: Iterable[Record], topics: Topics, *, now_ms: int, window
         except MessageError as error:
             rejected.append(Rejected(record, Reason(error.code, error.detail)))
     return Intake(works, rejected)
+
+
+def stored_record(row: asyncpg.Record) -> Record:
+    """Return a record that waited in a table, as it came."""
+    return Record(
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=row["offset"],
+        key=row["key"],
+        value=row["value"],
+        headers=unpack_headers(row["headers"]),
+        timestamp_ms=0,
+    )
+
+
+def stored_result(record: Record, topics: Topics) -> ResultWork:
+    """Return a result that waited, however old it became. Raises `MessageError`."""
+    work = _work(record, decode(record, topics))
+    if not isinstance(work, ResultWork):
+        raise MessageError("unknown_topic", f"{record.topic} has no results")
+    return work
 
 
 def received(body: Result) -> ResultReceived:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sagabus_core.errors import DefinitionInactive
+from sagabus_core.errors import DefinitionInactive, DefinitionUnknown, SagabusError
 
 __all__ = ["DefinitionKey", "DefinitionState", "select_for_start"]
 
@@ -33,24 +33,35 @@ class DefinitionKey:
 def select_for_start(
     published: Iterable[DefinitionKey], tenant: str, workflow: str, version: int | None
 ) -> DefinitionKey:
-    """Return the definition that a start gets, or raise `DefinitionInactive`.
+    """Return the definition that a start gets, or raise `DefinitionUnknown`, `DefinitionInactive`.
 
     The tenant's scope counts if it holds any definition of the workflow, else the global one; a
     draft counts for nothing: publishing one must not stop the starts that run on the global one.
     Without a version: the highest ACTIVE one. With one: it must be ACTIVE or DEPRECATED.
     """
-    used = [key for key in published if key.state is not DefinitionState.DRAFT]
-    known = [key for key in used if key.workflow == workflow]
-    own = [key for key in known if key.tenant == tenant]
-    scope = own or [key for key in known if key.tenant is None]
+    known = [k for k in published if k.workflow == workflow and k.tenant in {tenant, None}]
+    used = [key for key in known if key.state is not DefinitionState.DRAFT]
+    scope = [key for key in used if key.tenant == tenant] or used
     usable = {DefinitionState.ACTIVE} if version is None else _BY_NAME
     fitting = [k for k in scope if k.state in usable and version in {None, k.version}]
     if not fitting:
-        wanted = "an active version" if version is None else f"version {version}"
-        raise DefinitionInactive(
-            "definition_inactive", f"workflow {workflow!r} has not {wanted} that may start"
-        )
+        raise _why_nothing_fits(known, workflow, version)
     return max(fitting, key=lambda key: key.version)
+
+
+def _why_nothing_fits(
+    known: Iterable[DefinitionKey], workflow: str, version: int | None
+) -> SagabusError:
+    wanted = f"{workflow!r}" if version is None else f"{workflow!r} version {version}"
+    states = {f"{k.version} {k.state}" for k in known if version in {None, k.version}}
+    if not states:
+        return DefinitionUnknown(
+            "definition_unknown", f"no workflow {wanted} is published: check name and tenant"
+        )
+    return DefinitionInactive(
+        "definition_inactive",
+        f"workflow {wanted} may not start ({', '.join(sorted(states))}): activate a version",
+    )
 
 
 _BY_NAME = frozenset({DefinitionState.ACTIVE, DefinitionState.DEPRECATED})

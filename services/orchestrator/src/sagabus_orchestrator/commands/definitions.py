@@ -14,9 +14,11 @@ from sagabus_bus import TopicAdmin
 from sagabus_cli import UsageError, current_connection, current_output
 from sagabus_core.definitions import Definition
 from sagabus_expressions import CelConditions
+from sagabus_messages.errors import MessageError
 from sagabus_orchestrator.catalog import GLOBAL, DefinitionRef
 from sagabus_orchestrator.commands.graph import flowchart
 from sagabus_orchestrator.commands.session import with_database
+from sagabus_orchestrator.errors import Refused
 from sagabus_orchestrator.registry import Published, Registry, parse_document
 from sagabus_store import Database
 
@@ -63,7 +65,10 @@ def _tell(published: Published) -> None:
 
 @app.command()
 def validate(file: File) -> None:
-    """Check a definition without any server; every problem is named at once."""
+    """Check a definition without any server; every problem is named at once.
+
+    Exit code 2 if the file is no definition: unreadable, no strict JSON, too large, or unsafe.
+    """
     definition = _parsed(_read(file))
     participants = sorted(definition.participants)
     current_output().tell(
@@ -89,6 +94,7 @@ def publish(
 ) -> None:
     """Publish a definition as a draft. The same content again changes nothing."""
     raw = _read(file)
+    _parsed(raw)
 
     async def work(database: Database) -> Published:
         registry = _registry(database)
@@ -168,7 +174,10 @@ def graph(file: File) -> None:
 
 
 def _parsed(raw: bytes) -> Definition:
-    return parse_document(raw, CelConditions())
+    try:
+        return parse_document(raw, CelConditions())
+    except (MessageError, Refused) as error:  # whatever is wrong with a file is wrong usage
+        raise UsageError(error.code, error.detail) from error
 
 
 def _pretty(published: Published) -> Sequence[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import uuid
 from collections.abc import Callable
-from typing import Annotated
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -27,7 +29,7 @@ from sagabus_core.engine import (
 from sagabus_expressions import CelConditions
 from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
-from sagabus_orchestrator.commands.session import with_database
+from sagabus_orchestrator.commands.session import actor, with_database
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.operations import OperationOutcome, Operations
 from sagabus_orchestrator.queries import SagaDetail, SagaReader
@@ -49,127 +51,109 @@ Revision = Annotated[
     int | None, typer.Option("--expected-revision", help="Refuse if the saga has moved on.")
 ]
 Tenant = Annotated[str | None, typer.Option(help="The saga's tenant, where keys are ambiguous.")]
-Build = Callable[[Operation, Definition], ManagementEvent]
+Attest = Annotated[
+    str,
+    typer.Option(
+        help="What is true: STEP=SUCCEEDED|REJECTED|CANCELLED, "
+        "undo:STEP=HAPPENED|NOT_HAPPENED, branch:CHOICE=NAME, payload:STEP=@file.json, "
+        "output:STEP=@file.json."
+    ),
+]
+Evidence = Annotated[str, typer.Option(help="What that rests on.")]
+Workflow = Annotated[str | None, typer.Option(help="Its workflow, where keys are ambiguous.")]
+Build: TypeAlias = Callable[[Operation, Definition], ManagementEvent]
+Make: TypeAlias = Callable[..., Build]
 
 
-@pause_app.command()
-def pause(
-    saga: Saga,
-    reason: Why,
-    operation_id: OperationId = None,
-    tenant: Tenant = None,
-    expected_revision: Revision = None,
-    *,
-    dry_run: DryRun = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The options of every operation."""
+
+    saga: Saga
+    reason: Why
+    operation_id: OperationId = None
+    tenant: Tenant = None
+    workflow: Workflow = None
+    expected_revision: Revision = None
+    dry_run: DryRun = False
+
+    @property
+    def operation(self) -> Operation:
+        chosen = self.operation_id or str(uuid.uuid4())
+        return Operation(chosen, actor(), self.reason, self.expected_revision)
+
+
+def _operation(app: typer.Typer) -> Callable[[Make], Make]:
+    """Make a command with the options of every operation, and those of the function itself."""
+    common = signature(_Asked, eval_str=True).parameters.values()
+
+    def register(make: Make) -> Make:
+        own = list(signature(make, eval_str=True).parameters.values())
+
+        @wraps(make)
+        def command(**given: str) -> None:
+            build = make(**{p.name: given.pop(p.name) for p in own})
+            _perform(_Asked(**given), build)  # type: ignore[arg-type]  # as typer read them
+
+        parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*common, *own)]
+        command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        app.command()(command)
+        return make
+
+    return register
+
+
+@_operation(pause_app)
+def pause() -> Build:
     """Hold a saga: nothing is issued, deadlines stand still until `resume`."""
-    operation = _operation(reason, operation_id, expected_revision)
-    _perform(saga, tenant, operation, lambda o, _: Pause(o), dry_run=dry_run)
+    return lambda operation, _: Pause(operation)
 
 
-@resume_app.command()
-def resume(
-    saga: Saga,
-    reason: Why,
-    operation_id: OperationId = None,
-    tenant: Tenant = None,
-    expected_revision: Revision = None,
-    *,
-    dry_run: DryRun = False,
-) -> None:
+@_operation(resume_app)
+def resume() -> Build:
     """Let a paused saga go on: what came meanwhile is applied first."""
-    operation = _operation(reason, operation_id, expected_revision)
-    _perform(saga, tenant, operation, lambda o, _: Resume(o), dry_run=dry_run)
+    return lambda operation, _: Resume(operation)
 
 
-@cancel_app.command()
-def cancel(
-    saga: Saga,
-    reason: Why,
-    operation_id: OperationId = None,
-    tenant: Tenant = None,
-    expected_revision: Revision = None,
-    *,
-    dry_run: DryRun = False,
-) -> None:
+@_operation(cancel_app)
+def cancel() -> Build:
     """Turn a saga back, as long as no pivot has succeeded."""
-    operation = _operation(reason, operation_id, expected_revision)
-    _perform(saga, tenant, operation, lambda o, _: Cancel(o), dry_run=dry_run)
+    return lambda operation, _: Cancel(operation)
 
 
-@retry_app.command()
-def retry(
-    saga: Saga,
-    reason: Why,
-    operation_id: OperationId = None,
-    tenant: Tenant = None,
-    expected_revision: Revision = None,
-    *,
-    dry_run: DryRun = False,
-) -> None:
+@_operation(retry_app)
+def retry() -> Build:
     """Issue again what is open in a saga that needs a person, with fresh budgets."""
-    operation = _operation(reason, operation_id, expected_revision)
-    _perform(saga, tenant, operation, lambda o, _: Retry(o), dry_run=dry_run)
+    return lambda operation, _: Retry(operation)
 
 
-@close_app.command()
-def close(
-    saga: Saga,
-    reason: Why,
-    operation_id: OperationId = None,
-    tenant: Tenant = None,
-    expected_revision: Revision = None,
-    *,
-    dry_run: DryRun = False,
-) -> None:
+@_operation(close_app)
+def close() -> Build:
     """Close a saga by hand without claiming a result; off unless the deployment allows it."""
-    operation = _operation(reason, operation_id, expected_revision)
-    _perform(saga, tenant, operation, lambda o, _: ManualClose(o), dry_run=dry_run)
+    return lambda operation, _: ManualClose(operation)
 
 
-@record_outcome_app.command()
-def record_outcome(
-    saga: Saga,
-    attest: Annotated[
-        str,
-        typer.Option(
-            help="What is true: STEP=SUCCEEDED|REJECTED|CANCELLED, "
-            "undo:STEP=HAPPENED|NOT_HAPPENED, branch:CHOICE=NAME, payload:STEP=@file.json, "
-            "output:STEP=@file.json."
-        ),
-    ],
-    evidence: Annotated[str, typer.Option(help="What that rests on.")],
-    reason: Why,
-    operation_id: OperationId = None,
-    *,
-    dry_run: DryRun = False,
-) -> None:
+@_operation(record_outcome_app)
+def record_outcome(attest: Attest, evidence: Evidence) -> Build:
     """Attest an outcome in a saga that needs a person; then the engine decides again."""
-
-    def build(operation: Operation, definition: Definition) -> ManagementEvent:
-        return RecordOutcome(operation, read_attestation(attest, definition), evidence)
-
-    _perform(saga, None, _operation(reason, operation_id, None), build, dry_run=dry_run)
+    return lambda operation, definition: RecordOutcome(
+        operation, read_attestation(attest, definition), evidence
+    )
 
 
-def _operation(reason: str, operation_id: str | None, expected_revision: int | None) -> Operation:
-    actor = os.environ.get("SAGABUS_ACTOR") or getpass.getuser()
-    return Operation(operation_id or str(uuid.uuid4()), actor, reason, expected_revision)
-
-
-def _perform(
-    saga: str, tenant: str | None, operation: Operation, build: Build, *, dry_run: bool
-) -> None:
+def _perform(asked: _Asked, build: Build) -> None:
     connection = current_connection()
+    operation = asked.operation
 
     async def work(database: Database) -> tuple[str, OperationOutcome | Preview]:
-        found = await SagaReader(database).find(saga, tenant)
+        found = await SagaReader(database).find(asked.saga, asked.tenant, asked.workflow)
         head = found.summary
         watcher = CatalogWatcher(database, CelConditions())
         await watcher.refresh()
         event = build(operation, _definition_of(watcher, found))
         operations = _operations(database, connection, watcher)
-        if dry_run:
+        if asked.dry_run:
             return head.saga_id, await operations.dry_run(head.tenant, head.saga_id, event)
         return head.saga_id, await operations.perform(head.tenant, head.saga_id, event)
 

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+import os
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from sagabus_cli import current_connection
-from sagabus_orchestrator.app import COMPONENTS
-from sagabus_store import Database, DatabaseOptions, require_current
+import asyncpg
 
-__all__ = ["with_database"]
+from sagabus_cli import NotReachable, current_connection
+from sagabus_orchestrator.app import COMPONENTS
+from sagabus_store import Database, DatabaseOptions, StoreUnavailable, require_current
+
+__all__ = ["actor", "with_database"]
 
 T = TypeVar("T")
 _CONNECTIONS: Final = 2
 
 
+def actor() -> str:
+    """Return who acts: SAGABUS_ACTOR, else the user of this machine."""
+    return os.environ.get("SAGABUS_ACTOR") or getpass.getuser()
+
+
 def with_database(work: Callable[[Database], Awaitable[T]]) -> T:
     """Run `work` on the orchestrator's database and return what it returned.
 
-    Raises `StoreUnavailable` if Postgres is away, `MigrationError` if the database is not the
-    orchestrator's or not up to date.
+    Raises `StoreUnavailable` if Postgres is away, `NotReachable` (`no_database`) if it has no such
+    database, `MigrationError` if that is not the orchestrator's or not up to date.
     """
     return asyncio.run(_run(work, current_connection().database))
 
@@ -29,9 +38,22 @@ async def _run(work: Callable[[Database], Awaitable[T]], dsn: str) -> T:
     options = DatabaseOptions(application_name="sagabus-cli", pool_size=_CONNECTIONS)
     database = Database(dsn, options)
     try:
-        await database.open()
+        await _open(database)
         async with database.connection() as conn:
             await require_current(conn, COMPONENTS)
         return await work(database)
     finally:
         await database.close()
+
+
+async def _open(database: Database) -> None:
+    try:
+        await database.open()
+    except StoreUnavailable as error:
+        if not isinstance(error.__cause__, asyncpg.InvalidCatalogNameError):
+            raise
+        raise NotReachable(
+            "no_database",
+            "the orchestrator's database does not exist yet: run `sagabus services` (or your "
+            "orchestrator) once, or correct --postgres or SAGABUS_POSTGRES",
+        ) from error

@@ -1,0 +1,26 @@
+"""What a transaction did, for metrics and logs after its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sagabus_orchestrator.entry import Entry
+from sagabus_orchestrator.works import Rejected, ResultWork
+
+__all__ = ["Outcome"]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Sagas that were in hand, and what became of messages that changed none.
+
+    `deferred`: of paused sagas; `early`: kept until their command is issued again.
+    """
+
+    entries: Sequence[Entry] = ()
+    repeats: int = 0
+    refused: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+    deferred: list[ResultWork] = field(default_factory=list)
+    early: list[ResultWork] = field(default_factory=list)
