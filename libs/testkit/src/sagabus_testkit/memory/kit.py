@@ -238,10 +238,10 @@ class SagaKit:
             output_schema=step.output.schema_id if step.output else None,
             retriable=step.retriable,
         )
-        participant.add(step.name, Anything, kind(self._acts_of, self.books), options)
+        participant.add(step.name, Anything, kind(self._part_of), options)
 
-    def _acts_of(self, ctx: Context) -> Acts:
-        return self._acts[ctx.step]
+    def _part_of(self, ctx: Context) -> tuple[Acts, Books]:
+        return self._acts[ctx.step], self.books
 
 
 class KitMaker:

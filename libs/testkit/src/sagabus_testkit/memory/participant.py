@@ -16,12 +16,12 @@ from sagabus_core.vocabulary import Phase, ResultStatus
 from sagabus_messages import OutboxRow, Record
 from sagabus_participant import Participant, Rejected, Succeeded
 from sagabus_participant.admission import Answer, Call, Ignore, Run, admit
-from sagabus_participant.harness import Due, call_handler, external_context, local_context
 from sagabus_participant.journal import EffectState, Finding, Found
 from sagabus_participant.orders import Order, read_input, read_order
 from sagabus_participant.outcomes import finding_of
 from sagabus_participant.settlement import Later, Settled, settle
 from sagabus_participant.step import Context
+from sagabus_testkit.memory.calling import Due, call_handler, external_context, local_context
 from sagabus_testkit.memory.errors import KitError
 from sagabus_testkit.memory.journal import Journal
 from sagabus_testkit.memory.network import Network, describe

@@ -89,6 +89,7 @@ class Saga:
         What is not named is not compared. `more`: `variables`, `output`, `states`; a mapping is
         compared by the members that are named.
         """
+        __tracebackhide__ = True
         named: dict[str, Any] = {"status": status, **more}
         if reason is not None:
             named["reason"] = reason

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeAlias
 
 from sagabus_core.vocabulary import Phase
 from sagabus_messages import Command, Result
-from sagabus_participant import Rejected, Succeeded
+from sagabus_participant import Context, Rejected, Succeeded
 
-__all__ = ["At", "CallFault", "Crash", "MessageFault", "Script"]
+__all__ = ["At", "CallFault", "Crash", "MessageFault", "Place", "Script"]
+
+
+Place: TypeAlias = Command | Result | Context
+"""What says where in a saga it stands: a message, or the context of a call."""
 
 
 class Crash(StrEnum):
@@ -131,8 +135,8 @@ class At:
         self.call |= CallFault(callback=(after_ms, outcome))
         return self
 
-    def names(self, message: Command | Result) -> bool:
-        """Return whether this is the place of a message."""
+    def names(self, message: Place) -> bool:
+        """Return whether this is the place of a message or call."""
         return (
             self.step in {message.step, message.activation}
             and self.phase is message.phase
@@ -185,7 +189,7 @@ class Script:
             found |= place.answer
         return found
 
-    def about_call(self, command: Command) -> CallFault:
+    def about_call(self, command: Command | Context) -> CallFault:
         """Return what happens while this command is handled; it crashes only once."""
         found = _HEALTHY
         for place in self._places:
@@ -194,13 +198,13 @@ class Script:
                 found |= place.call if first else replace(place.call, crash=None, slow_ms=0)
         return found
 
-    def _meant(self, message: Command | Result, what: str) -> list[At]:
+    def _meant(self, message: Place, what: str) -> list[At]:
         return [
             place for place in self._places if place.names(message) and _first(place, message, what)
         ]
 
 
-def _first(place: At, message: Command | Result, what: str) -> bool:
+def _first(place: At, message: Place, what: str) -> bool:
     use = (message.saga_id, what, message.attempt)
     if use in place.used:
         return False

@@ -125,19 +125,18 @@ class Anything(BaseModel):
 
 
 class _Scripted:
-    """What the scripted steps share."""
+    """What the scripted steps share; `part_of` finds the acts and the books of a call."""
 
-    def __init__(self, acts_of: Callable[[Context], Acts], books: Books) -> None:
-        self._acts_of = acts_of
-        self._books = books
+    def __init__(self, part_of: Callable[[Context], tuple[Acts, Books]]) -> None:
+        self._part_of = part_of
 
     def _execute(self, ctx: Context, *, retriable: bool = False) -> Executed:
-        key, books = ctx.execute_key, self._books
+        key, (acts, books) = ctx.execute_key, self._part_of(ctx)
         if key in books.forbidden:
             return Rejected("forbidden", "the key was fenced before")
         if (known := books.applied.get(key) or books.refused.get(key)) is not None:
             return known
-        act = books.next_act(key, "execute", self._acts_of(ctx).execute)
+        act = books.next_act(key, "execute", acts.execute)
         match act:
             case Succeeded():
                 books.applied[key] = act
@@ -153,12 +152,13 @@ class _Scripted:
         return act
 
     def _compensate(self, ctx: Context) -> Compensated:
-        act = self._books.next_act(ctx.execute_key, "compensate", self._acts_of(ctx).compensate)
+        key, (acts, books) = ctx.execute_key, self._part_of(ctx)
+        act = books.next_act(key, "compensate", acts.compensate)
         match act:
             case Succeeded():
-                self._books.undone.add(ctx.execute_key)
+                books.undone.add(key)
             case InDoubt():
-                self._books.undone.add(ctx.execute_key)
+                books.undone.add(key)
                 return Unknown("answer_lost")
             case Unknown() | Halted():
                 pass
@@ -167,8 +167,8 @@ class _Scripted:
         return act
 
     def _cancel(self, ctx: Context) -> Cancelled:
-        key, books = ctx.execute_key, self._books
-        act = books.next_act(key, "cancel", self._acts_of(ctx).cancel)
+        key, (acts, books) = ctx.execute_key, self._part_of(ctx)
+        act = books.next_act(key, "cancel", acts.cancel)
         if isinstance(act, Confirmed):
             books.forbidden.add(key)
         if isinstance(act, Confirmed | AlreadyTerminal | Pending):
@@ -183,8 +183,8 @@ class _Scripted:
         return Confirmed()
 
     def _resolve(self, ctx: Context) -> Resolved:
-        key, books = ctx.execute_key, self._books
-        act = books.next_act(key, f"resolve {ctx.target}", self._acts_of(ctx).resolve)
+        key, (acts, books) = ctx.execute_key, self._part_of(ctx)
+        act = books.next_act(key, f"resolve {ctx.target}", acts.resolve)
         if isinstance(act, Succeeded | Rejected | Unknown | Halted):
             return act
         if not isinstance(act, Honest):
