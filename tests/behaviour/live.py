@@ -20,7 +20,7 @@ from sagabus_testkit.live import FaultyBridge, LiveParticipant, Part
 from sagabus_testkit.memory import Saga
 from sagabus_testkit.system import System
 
-from .scenarios import SCENARIOS
+from .scenarios import SCENARIOS, Scenario
 from .workflows import LOCAL, PARTICIPANT, RETRIABLE, STEPS
 
 PARTITIONS = 4
@@ -77,18 +77,16 @@ async def _play(system: System) -> None:
         await registry.activate(published.ref, _nothing_missing)
     await database.close()
     async with SagabusClient(system.connection, system.topics, name="behaviour") as client:
-        now_ms = int(time.time() * 1000)
-        commands = [
-            StartCommand(
-                "default",
-                scenario.name,
-                "saga-1",
-                deadline_at_ms=now_ms + scenario.deadline_ms if scenario.deadline_ms else None,
-            )
-            for scenario in SCENARIOS
-        ]
-        handles = await client.start_all(commands)
+        # The first waits until every consumer has joined its group; the others find all at work.
+        await _wait(client, await client.start(_start(SCENARIOS[0])))
+        handles = await client.start_all([_start(scenario) for scenario in SCENARIOS[1:]])
         await asyncio.gather(*(_wait(client, handle) for handle in handles))
+
+
+def _start(scenario: Scenario) -> StartCommand:
+    deadline_ms = scenario.deadline_ms
+    at_ms = int(time.time() * 1000) + deadline_ms if deadline_ms else None
+    return StartCommand("default", scenario.name, "saga-1", deadline_at_ms=at_ms)
 
 
 async def _wait(client: SagabusClient, handle: SagaHandle) -> None:

@@ -13,7 +13,7 @@ from sagabus_core.vocabulary import Phase
 from sagabus_participant import Halted, Rejected, Succeeded, Unknown
 from sagabus_testkit.memory import HONEST, Act, At, Books, Crash, InDoubt, Saga
 
-from .workflows import SHORT, STEPS, booking
+from .workflows import MIDDLE, SHORT, STEPS, booking
 
 
 class Stage(Protocol):
@@ -55,7 +55,7 @@ class Scenario:
 
 
 SCENARIOS: list[Scenario] = []
-LATE_MS = 2 * SHORT
+LATE_MS = 2 * MIDDLE
 
 
 def scenario(
@@ -145,7 +145,7 @@ def _(stage: Stage) -> None:
     compensated(states={"reserve": "CANCELLED"}, calls=["reserve.execute x0"]),
 )
 def _(stage: Stage) -> None:
-    stage.on("reserve").delay_command(LATE_MS)
+    stage.on("reserve").delay_command(2 * SHORT)
 
 
 @scenario(
@@ -160,7 +160,7 @@ def _(stage: Stage) -> None:
 
 @scenario(
     "an answer that is lost is learnt by CANCEL, and accepted",
-    booking("lost-answer", late="reserve"),
+    booking("lost-answer", late="reserve", late_ms=MIDDLE),
     completed("reserve.execute x1"),
 )
 def _(stage: Stage) -> None:
@@ -169,7 +169,7 @@ def _(stage: Stage) -> None:
 
 @scenario(
     "the same under compensate_late_success: the late success is undone",
-    booking("lost-answer-strict", late="reserve", policy="compensate_late_success"),
+    booking("lost-answer-strict", late="reserve", late_ms=MIDDLE, policy="compensate_late_success"),
     compensated("reserve", done=["reserve"]),
 )
 def _(stage: Stage) -> None:
@@ -241,7 +241,7 @@ def _(stage: Stage) -> None:
 
 @scenario(
     "a late success counts where the policy accepts it",
-    booking("late-accepted", late="pay"),
+    booking("late-accepted", late="pay", late_ms=MIDDLE),
     completed("pay.execute x1"),
 )
 def _(stage: Stage) -> None:
@@ -250,7 +250,7 @@ def _(stage: Stage) -> None:
 
 @scenario(
     "a late success is undone where the policy says so",
-    booking("late-undone", late="pay", policy="compensate_late_success"),
+    booking("late-undone", late="pay", late_ms=MIDDLE, policy="compensate_late_success"),
     compensated("pay", "hold", "reserve", done=["reserve", "hold", "pay"]),
 )
 def _(stage: Stage) -> None:
@@ -259,7 +259,7 @@ def _(stage: Stage) -> None:
 
 @scenario(
     "a slow call is overtaken by CANCEL, which learns that it is too late",
-    booking("slow", late="hold"),
+    booking("slow", late="hold", late_ms=MIDDLE),
     completed("hold.execute x1", "hold.cancel x1"),
 )
 def _(stage: Stage) -> None:
@@ -268,13 +268,12 @@ def _(stage: Stage) -> None:
 
 @scenario(
     "the deadline passes while the pivot runs: its late success revokes the abort",
-    booking("pivot-late"),
-    completed("ship.execute x1"),
-    deadline_ms=8_000,
+    booking("pivot-late", "ship", "confirm"),
+    lambda saga: saga.expect("COMPLETED", done=["ship", "confirm"]),
+    deadline_ms=MIDDLE,
 )
 def _(stage: Stage) -> None:
-    stage.stub("ship", Succeeded(), resolve=[Unknown(), HONEST])
-    stage.on("ship").take(9_000)
+    stage.on("ship").take(LATE_MS)
 
 
 @scenario("a callback brings the outcome", booking("callback"), completed("ship.execute x1"))

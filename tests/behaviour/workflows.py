@@ -10,14 +10,16 @@ LOCAL = frozenset({"reserve"})
 RETRIABLE = frozenset({"confirm"})
 STEPS = ("reserve", "hold", "pay", "ship", "confirm")
 
-LONG, SHORT = 30_000, 1_500
-"""Time-outs: of what is in time even on a busy machine, and of what is to be late."""
+LONG, SHORT, MIDDLE = 30_000, 1_500, 6_000
+"""Time-outs: of what is in time even on a busy machine; of what never comes; of what is done in
+time and answered late."""
 
 
 def booking(
     name: str,
     *flow: Any,
     late: str = "",
+    late_ms: int = SHORT,
     cancel_ms: int = LONG,
     policy: str = "accept_late_success",
     budget_ms: int = 60_000,
@@ -32,7 +34,7 @@ def booking(
         return {
             "participant": PARTICIPANT,
             "timeout_policy": policy if step != "ship" else "accept_late_success",
-            "execute": {"timeout_ms": SHORT if step == late else LONG},
+            "execute": {"timeout_ms": late_ms if step == late else LONG},
             "resolve": quick(LONG, attempts=50, budget_ms=budget_ms),
             **more,
         }
