@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions import Conditions, Definition, StepDefinition, parse_definition
 from sagabus_core.engine import ManagementEvent, Operation, StartRequest
 from sagabus_core.payload import Payload
@@ -128,7 +127,7 @@ class SagaKit:
 
     async def run(
         self,
-        payload: Payload | JsonValue = None,
+        payload: Payload | Mapping[str, Any] | None = None,
         *,
         key: str | None = None,
         deadline_ms: int | None = None,
@@ -142,7 +141,7 @@ class SagaKit:
 
     def start(
         self,
-        payload: Payload | JsonValue = None,
+        payload: Payload | Mapping[str, Any] | None = None,
         *,
         key: str | None = None,
         deadline_ms: int | None = None,
@@ -219,12 +218,12 @@ class SagaKit:
             for error in participant.misuse:
                 raise error
 
-    def _payload(self, given: Payload | JsonValue) -> Payload | None:
+    def _payload(self, given: Payload | Mapping[str, Any] | None) -> Payload | None:
         if given is None or isinstance(given, Payload):
             return given
         contract = self.definition.input
         schema = contract.contract.schema_id if contract else f"{self.definition.workflow}.v1"
-        return json_payload(given, schema)
+        return json_payload(dict(given), schema)
 
     def _register_stub(self, step: StepDefinition, *, local: bool) -> None:
         if step.participant not in self._participants:
