@@ -149,6 +149,16 @@ def _(stage: Stage) -> None:
 
 
 @scenario(
+    "nor one that comes before the RESOLVE which asks about it",
+    booking("expired-first", late="pay"),
+    compensated("hold", "reserve", calls=["pay.execute x0", "pay.resolve x0"]),
+)
+def _(stage: Stage) -> None:
+    stage.on("pay").delay_command(2 * SHORT)
+    stage.on("pay", "RESOLVE").delay_command(2 * SHORT)
+
+
+@scenario(
     "a command that its CANCEL has overtaken is fenced",
     booking("fenced", parallel("both", one="reserve", other="pay"), "ship"),
     compensated(states={"both.one.reserve": "CANCELLED"}, calls=["both.one.reserve.execute x0"]),
