@@ -131,7 +131,7 @@ def _(stage: Stage) -> None:
 
 @scenario(
     "a lost CANCEL is asked again",
-    booking("lost-cancel", late="hold", cancel_ms=SHORT),
+    booking("lost-cancel", late="hold", cancel_ms=MIDDLE),
     compensated("reserve", states={"hold": "CANCELLED"}),
 )
 def _(stage: Stage) -> None:
