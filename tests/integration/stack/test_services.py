@@ -48,6 +48,29 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def a_new_participant_joins(folder: Path) -> None:
+    sagabus(folder, "new", "participant", "parcels")
+    joined = subprocess.Popen(
+        [*SAGABUS, "join", "parcels"], cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert joined.stdout is not None
+        said = json.loads("".join(iter(joined.stdout.readline, "}\n")) + "}")
+        (folder / "parcel.json").write_text('{"reference": "R-1", "amount": 3}')
+        start = ("start", "parcels", "--key", "R-1", "--payload", "parcel.json", "--wait")
+        done = sagabus(folder, *start)
+        assert done["status"] == "COMPLETED"
+        assert done["output"]["booking_id"]
+        joined.send_signal(signal.SIGTERM)
+        assert joined.wait(60) == 0
+    finally:
+        joined.kill()
+        joined.wait()
+        if joined.stdout is not None:
+            joined.stdout.close()
+    assert not any(map(is_alive, said["services"].values()))
+
+
 def test_explore(folder: Path) -> None:
     assert sagabus(folder, "services", code=3)["error"]["code"] == "no_stack"
     sagabus(folder, "up")
@@ -65,6 +88,8 @@ def test_explore(folder: Path) -> None:
         (folder / "orders.jsonl").write_text(json.dumps(line) + "\n")
         outcomes = sagabus(folder, "run", "orders.jsonl", "--timeout", "120")["outcomes"]
         assert list(outcomes) == ["COMPLETED"], "the killed service was started again"
+
+        a_new_participant_joins(folder)
 
         running.send_signal(signal.SIGHUP)
         assert running.wait(60) == 0, "the terminal is gone: everything ends in good order"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ import typer
 from sagabus_cli.connection import DEV
 from sagabus_cli.errors import NotReachable
 from sagabus_cli.output import current_output
+from sagabus_cli.processes import revive, until_signal
 from sagabus_testkit.orders import DEFINITION
 from sagabus_testkit.stack.home import StackHome
 from sagabus_testkit.stack.record import StackRecord, read_record
@@ -35,14 +34,14 @@ def services() -> None:
     record = read_record(DEV)
     if record is None:
         raise NotReachable("no_stack", "no stack runs: start one with `sagabus up` (or `make up`)")
-    with _until_signal() as ended, _home(record) as home:
+    with until_signal() as ended, _home(record) as home:
         servers = Servers.named(record.kafka, record.postgres)
         current_output().note("starting the services")
         with System(servers, home.directory, name=DEV) as system:
             system.start()
             _tell(system, _publish(system))
             while not ended.wait(_LOOK_EVERY_S):
-                _revive(system)
+                revive(system)
             current_output().note("stopping the services")
 
 
@@ -54,18 +53,6 @@ def _home(record: StackRecord) -> Iterator[StackHome]:
         yield home
     finally:
         home.close()
-
-
-@contextmanager
-def _until_signal() -> Iterator[threading.Event]:
-    ended = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    former = {number: signal.signal(number, lambda *_: ended.set()) for number in numbers}
-    try:
-        yield ended
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 def _publish(system: System) -> str:
@@ -81,10 +68,3 @@ def _tell(system: System, workflow: str) -> None:
     lines.append(f"ready; logs in {system.directory}; Ctrl-C stops them")
     document = {"directory": str(system.directory), "services": pids, "workflow": workflow}
     current_output().tell(document, "\n".join(lines))
-
-
-def _revive(system: System) -> None:
-    for name in system.names:
-        if not system.is_running(name):
-            current_output().note(f"{name} ended: starting it again ({system.log_path(name)})")
-            system.spawn(name)

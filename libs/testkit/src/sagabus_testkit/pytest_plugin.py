@@ -1,4 +1,6 @@
-"""Fixtures for tests on real servers, and a closed network for all other tests.
+"""Fixtures for sagas in memory and on real servers, and a closed network for other tests.
+
+`saga_kit` makes kits in memory; a test that fails shows the timelines of its sagas.
 
 One stack serves the whole session and each of its servers starts when the first test asks for it.
 A server that cannot start fails the test with the reason; it never skips it. Tests that use a
@@ -9,11 +11,15 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sagabus_testkit.stack import Kafka, LocalStack, Postgres
+
+if TYPE_CHECKING:
+    from sagabus_testkit.memory import KitMaker
 
 __all__ = [
     "database",
@@ -22,6 +28,8 @@ __all__ = [
     "postgres",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_runtest_makereport",
+    "saga_kit",
     "stack",
     "topic_prefix",
 ]
@@ -43,6 +51,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.stack)
         if item.get_closest_marker("stack") is None:
             item.add_marker(pytest.mark.allow_hosts(_HERE))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the timelines of a failed test's sagas."""
+    report = yield
+    maker = getattr(item, "funcargs", {}).get("saga_kit")
+    if maker is not None and report.when == "call" and report.failed:
+        for kit in maker.kits:
+            report.sections += [(repr(saga), saga.timeline) for saga in kit.sagas]
+    return report
+
+
+@pytest.fixture
+def saga_kit() -> KitMaker:
+    """Return a maker of kits: `saga_kit(definition, *participants, conn=..., ...)`."""
+    from sagabus_testkit.memory import KitMaker  # noqa: PLC0415 - only for tests that ask for it
+
+    return KitMaker()
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -70,7 +70,8 @@ class System:
             system.kill("shipping"); system.restart("shipping")
 
     `name` prefixes databases and topics, so that several systems share a stack. `settings` adds
-    environment variables by service (`*`: to all), `replicas` runs `orchestrator-2` and so on.
+    environment variables by service (`*`: to all), `replicas` runs `orchestrator-2` and so on,
+    `kinds` which services there are.
     Blocking; in asynchronous code use `asyncio.to_thread`. Errors: `StackError`.
     """
 
@@ -82,17 +83,19 @@ class System:
         name: str = "demo",
         settings: Mapping[str, Mapping[str, str]] = _NOTHING,
         replicas: Mapping[str, int] = _ONE_EACH,
+        kinds: Sequence[ServiceKind] = SERVICES,
     ) -> None:
         self.servers = servers
         self.name = name
         self.directory = directory
         self.topics = Topics(f"{name}.")
         self._settings = settings
+        self._kinds = kinds
         self._ports = ReservedPorts()
         self._cards_port = self._ports.take()
         self._processes: dict[str, ProcessControl] = {}
         directory.mkdir(parents=True, exist_ok=True)
-        for kind in SERVICES:
+        for kind in kinds:
             for number in range(1, replicas.get(kind.name, 1) + 1):
                 self._add(kind, kind.name if number == 1 else f"{kind.name}-{number}")
 
@@ -143,7 +146,7 @@ class System:
 
     def prepare(self) -> None:
         """Create the databases and topics that are missing; the services make their tables."""
-        for kind in SERVICES:
+        for kind in self._kinds:
             self.servers.ensure_database(self._database_name(kind.name))
         asyncio.run(self._ensure_topics())
 
@@ -206,7 +209,8 @@ class System:
 
     async def _ensure_topics(self) -> None:
         async with TopicAdmin(self.connection) as admin:
-            await admin.ensure(self.topics.catalogue(list(PARTICIPANTS), _PARTITIONS))
+            participants = [kind.name for kind in self._kinds if kind.name in PARTICIPANTS]
+            await admin.ensure(self.topics.catalogue(participants, _PARTITIONS))
 
     def _database_name(self, service: str) -> str:
         return f"{self.name}_{service}".replace("-", "_")
@@ -235,7 +239,7 @@ class System:
             wanted["SAGABUS_TOPIC_PREFIX"] = self.topics.prefix
         match kind.name:
             case "relay":
-                outboxes = [k.name for k in SERVICES if k.has_outbox]
+                outboxes = [k.name for k in self._kinds if k.has_outbox]
                 wanted["SAGABUS_OUTBOXES"] = json.dumps(
                     {name: self.servers.dsn(self._database_name(name)) for name in outboxes}
                 )
