@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from sagabus_conformance.errors import Breach, UnfitProfile
+from sagabus_conformance.errors import Breach, Inconclusive
 from sagabus_conformance.evidence import Asked
 from sagabus_conformance.guarantees import Guarantee
 from sagabus_conformance.lab import Box, Lab, now_ms
@@ -225,16 +225,20 @@ class Case:
         mine = [r for r in self.box.results if r.command_id == command.command_id]
         return next((r for r in mine if r.status not in open_still), None)
 
-    async def succeed(self, activation: str | None = None) -> tuple[Command, Result]:
-        """EXECUTE attempt 1 until it has succeeded; the payload is one that the step accepts."""
+    async def succeed(
+        self, activation: str | None = None, broken: Guarantee | None = None
+    ) -> tuple[Command, Result]:
+        """EXECUTE attempt 1 until it has succeeded; the payload is one that the step accepts.
+
+        Any other outcome breaks `broken`; without it nothing can be concluded.
+        """
         command = self.command(Phase.EXECUTE, activation=activation)
         result = await self.settle(command)
         if result.status is not ResultStatus.SUCCEEDED:
-            raise UnfitProfile(
-                "payload_not_accepted",
-                f"EXECUTE with the given payload answered {result.status} {result.reason_code}: "
-                "give one that this step accepts, again and again",
-            )
+            answered = f"EXECUTE answered {result.status} {result.reason_code}"
+            if broken is not None:
+                raise Breach(broken, answered)
+            raise Inconclusive(f"{answered}: give a payload that the step accepts, ever again")
         self.bound(command, 1, 1, Guarantee.ONE_EFFECT)
         return command, result
 

@@ -12,7 +12,7 @@ from sagabus_conformance.audit import Trouble, audit_effects, audit_traffic
 from sagabus_conformance.case import Case
 from sagabus_conformance.checks import ALL, Check
 from sagabus_conformance.checks.crash import PROVES, Crash
-from sagabus_conformance.errors import Breach, Inconclusive
+from sagabus_conformance.errors import Breach, Inconclusive, UnfitProfile
 from sagabus_conformance.guarantees import Guarantee
 from sagabus_conformance.lab import Lab
 from sagabus_conformance.ports import EffectCounter, Killer
@@ -89,6 +89,8 @@ class _Run:
         case = self.open_case("contact")
         try:
             await case.succeed()
+        except Inconclusive as reason:
+            raise UnfitProfile("payload_not_accepted", reason.detail) from reason
         except Breach as breach:
             self.troubles.append((case, breach))
             if breach.guarantee is Guarantee.ANSWERED:
