@@ -266,24 +266,23 @@ async def serve(options: argparse.Namespace) -> None:
     Path(options.ready).touch()  # noqa: ASYNC240  # once
     working = asyncio.Event()  # never set: a handler takes a moment
     while True:
-        for batch in (await consumer.getmany(timeout_ms=200)).values():
-            if options.fault == "commits-first":
-                await consumer.commit()
-            for raw in batch:
-                record = Record(
-                    raw.topic, raw.partition, raw.offset, raw.key, raw.value,
-                    tuple(raw.headers), raw.timestamp,
-                )  # fmt: skip
-                sent = participant.handle(record)
-                if sent and sent[0].endswith(".dlt") and options.fault == "stuck-on-poison":
-                    await working.wait()
-                if sent:
-                    await producer.send_and_wait(
-                        sent[0], sent[3], key=sent[1], headers=list(sent[2])
-                    )
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(working.wait(), options.busy_ms / 1000)
+        polled = await consumer.getmany(timeout_ms=200)
+        if options.fault == "commits-first":
             await consumer.commit()
+        for raw in (raw for batch in polled.values() for raw in batch):
+            record = Record(
+                raw.topic, raw.partition, raw.offset, raw.key, raw.value,
+                tuple(raw.headers), raw.timestamp,
+            )  # fmt: skip
+            sent = participant.handle(record)
+            if sent and sent[0].endswith(".dlt") and options.fault == "stuck-on-poison":
+                await working.wait()
+            if sent:
+                await producer.send_and_wait(sent[0], sent[3], key=sent[1], headers=list(sent[2]))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(working.wait(), options.busy_ms / 1000)
+        # Not within the loop: the position is already behind everything that was polled.
+        await consumer.commit()
 
 
 async def partitions(consumer: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:

@@ -76,9 +76,10 @@ async def resolve_after(case: Case) -> None:
 
 
 async def race(case: Case) -> None:
-    """EXECUTE with CANCEL or RESOLVE right behind it, on several activations at once."""
+    """EXECUTE with CANCEL or RESOLVE right before or behind it, on several activations at once."""
     pairs = [_pair(case, f"race-{n}", n) for n in range(6)]
-    await case.send(*(command for pair in pairs for command in pair))
+    order = [pair if n % 3 else reversed(pair) for n, pair in enumerate(pairs)]
+    await case.send(*(command for pair in order for command in pair))
     for execute, question in pairs:
         answer = await case.hear(question)
         outcome = await _outcome(case, execute, answer)
@@ -91,7 +92,7 @@ def _pair(case: Case, activation: str, number: int) -> tuple[Command, Command]:
         question = case.command(Phase.CANCEL, activation=activation)
     else:
         question = case.resolve(Phase.EXECUTE, activation=activation)
-    return (execute, question) if number % 3 else (question, execute)
+    return execute, question
 
 
 async def _outcome(case: Case, execute: Command, answer: Result) -> Result:
