@@ -18,7 +18,7 @@ from sagabus_messages import Topics
 from sagabus_testkit import LocalStack
 from sagabus_testkit.stack.process import ProcessControl, ServerCommand
 
-from .support import ProcessKiller
+from .support import Killing
 
 G = Guarantee
 BROKEN = Path(__file__).parent / "broken"
@@ -89,7 +89,7 @@ class Subject:
         plan = Plan(
             profile=profile,
             effects=self.ledger,
-            killer=ProcessKiller(self.process) if kill else None,
+            killer=Killing.of(self.process) if kill else None,
             # What is sound answers at once; what stays silent is waited for in vain.
             within_s=60 if self.name in {"sound", "steps"} and step == "sound" else 15,
             recovery_s=5,

@@ -238,7 +238,9 @@ class Case:
             answered = f"EXECUTE answered {result.status} {result.reason_code}"
             if broken is not None:
                 raise Breach(broken, answered)
-            raise Inconclusive(f"{answered}: give a payload that the step accepts, ever again")
+            raise Inconclusive(
+                "inconclusive", f"{answered}: give a payload that the step accepts, ever again"
+            )
         self.bound(command, 1, 1, Guarantee.ONE_EFFECT)
         return command, result
 

@@ -41,9 +41,3 @@ class Breach(ConformanceError):
 
 class Inconclusive(ConformanceError):
     """Nothing is broken, and nothing is proved: `detail` says why."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__("inconclusive", detail)
-
-    def __reduce__(self) -> tuple[type[Inconclusive], tuple[str]]:  # type: ignore[override]  # its own arguments
-        return (type(self), (self.detail,))

@@ -24,7 +24,9 @@ async def cancel_first(case: Case) -> None:
     answer = await case.ask(case.command(Phase.CANCEL))
     demand(answer, fence, S.CANCEL_CONFIRMED, S.RESOLUTION_PENDING)
     if answer.status is S.RESOLUTION_PENDING:
-        raise Inconclusive("CANCEL before anything answers RESOLUTION_PENDING: no fence to test")
+        raise Inconclusive(
+            "inconclusive", "CANCEL before anything answers RESOLUTION_PENDING: no fence to test"
+        )
     await hold_fence(case, fence)
     again = await case.ask(case.command(Phase.CANCEL, 2))
     demand(again, fence, S.CANCEL_CONFIRMED)
@@ -39,7 +41,9 @@ async def resolve_first(case: Case) -> None:
         raise Breach(Guarantee.RESOLVE_TRUE, "RESOLVE tells SUCCEEDED although nothing was asked")
     demand(answer, fence, S.REJECTED, S.UNKNOWN)
     if answer.status is S.UNKNOWN:
-        raise Inconclusive("RESOLVE before EXECUTE answers UNKNOWN: no fence to test")
+        raise Inconclusive(
+            "inconclusive", "RESOLVE before EXECUTE answers UNKNOWN: no fence to test"
+        )
     await hold_fence(case, fence)
     demand(await case.ask(case.resolve(Phase.EXECUTE, 2)), fence, S.REJECTED)
 
