@@ -9,20 +9,16 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
-import java.math.BigDecimal;
 import java.math.BigInteger;
-import java.math.MathContext;
-import java.math.RoundingMode;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.StringJoiner;
-import java.util.TreeMap;
 import java.util.UUID;
 
-/** JSON that means one thing to every reader, its RFC 8785 form, and the ids derived from that. */
+/** JSON that means one thing to every reader, and the ids derived from canonical arrays. */
 final class Json {
     static final String NAMESPACE = "88955dde-e4bc-4f71-8e6c-e60f4282c3be";
     private static final BigInteger SAFE = BigInteger.valueOf((1L << 53) - 1);
@@ -116,25 +112,6 @@ final class Json {
         return false;
     }
 
-    static String canonical(JsonNode node) {
-        if (node.isObject()) {
-            TreeMap<String, JsonNode> sorted = new TreeMap<>(); // by UTF-16 code units, as RFC 8785 says
-            node.properties().forEach(each -> sorted.put(each.getKey(), each.getValue()));
-            StringJoiner members = new StringJoiner(",", "{", "}");
-            sorted.forEach((name, value) -> members.add(quoted(name) + ":" + canonical(value)));
-            return members.toString();
-        }
-        if (node.isArray()) {
-            StringJoiner items = new StringJoiner(",", "[", "]");
-            node.forEach(each -> items.add(canonical(each)));
-            return items.toString();
-        }
-        if (node.isTextual()) {
-            return quoted(node.textValue());
-        }
-        return node.isFloatingPointNumber() ? number(node.doubleValue()) : node.asText();
-    }
-
     static String quoted(String text) {
         StringBuilder out = new StringBuilder("\"");
         for (char each : text.toCharArray()) {
@@ -150,37 +127,13 @@ final class Json {
         return out.append('"').toString();
     }
 
-    /** ECMAScript's shortest form of a double. */
-    private static String number(double value) {
-        if (value == 0) {
-            return "0";
-        }
-        BigDecimal shortest = new BigDecimal(value);
-        for (int digits = 17; digits >= 1; digits--) {
-            BigDecimal rounded = new BigDecimal(value).round(new MathContext(digits, RoundingMode.HALF_EVEN));
-            if (rounded.doubleValue() != value) {
-                break;
-            }
-            shortest = rounded.stripTrailingZeros();
-        }
-        String digits = shortest.unscaledValue().abs().toString();
-        int length = digits.length();
-        int point = length - shortest.scale();
-        String sign = value < 0 ? "-" : "";
-        if (point > 21 || point <= -6) {
-            String rest = length > 1 ? "." + digits.substring(1) : "";
-            return sign + digits.charAt(0) + rest + "e" + (point > 0 ? "+" : "") + (point - 1);
-        }
-        if (point <= 0) {
-            return sign + "0." + "0".repeat(-point) + digits;
-        }
-        return sign + (length <= point ? digits + "0".repeat(point - length)
-                : digits.substring(0, point) + "." + digits.substring(point));
-    }
-
     /** UUIDv5 in the published namespace over the RFC 8785 form of an array. */
     static String id(Object... parts) {
-        return id(canonical(MAPPER.valueToTree(parts)));
+        StringJoiner items = new StringJoiner(",", "[", "]");
+        for (Object each : parts) {
+            items.add(each instanceof String text ? quoted(text) : String.valueOf(each));
+        }
+        return id(items.toString());
     }
 
     static String id(String canonical) {

@@ -31,7 +31,7 @@ final class Vectors {
     private static void ids(JsonNode document) {
         equal("namespace", document.get("namespace").asText(), Json.NAMESPACE);
         for (JsonNode each : document.get("vectors")) {
-            String canonical = Json.canonical(each.get("parts"));
+            String canonical = Canonical.of(each.get("parts"));
             equal("canonical form", each.get("canonical").asText(), canonical);
             equal("id of " + canonical, each.get("id").asText(), Json.id(canonical));
         }
@@ -40,7 +40,7 @@ final class Vectors {
     private static void canonical(JsonNode document) throws Exception {
         for (JsonNode each : document) {
             String name = each.get("name").asText();
-            String canonical = Json.canonical(each.get("value"));
+            String canonical = Canonical.of(each.get("value"));
             equal(name, each.get("canonical").asText(), canonical);
             byte[] digest = MessageDigest.getInstance("SHA-256").digest(Wire.bytes(canonical));
             equal(name + ", digest", each.get("sha256").asText(), HexFormat.of().formatHex(digest));
