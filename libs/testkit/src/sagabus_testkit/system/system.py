@@ -32,11 +32,15 @@ _ONE_EACH: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where the services find Kafka and Postgres; `postgres_port` leads through a fault proxy."""
+    """Where the services find Kafka and Postgres, perhaps through fault proxies.
+
+    `postgres_port` leads through one; `direct_bootstrap` leads around the one of `bootstrap`.
+    """
 
     bootstrap: str
     postgres: Postgres
     postgres_port: int | None = None
+    direct_bootstrap: str | None = None
 
     @classmethod
     def of(cls, stack: LocalStack) -> Servers:
@@ -109,16 +113,20 @@ class System:
     @property
     def connection(self) -> KafkaConnection:
         """How this process reaches the same Kafka, without the proxy that services may have."""
-        return KafkaConnection(self.servers.bootstrap, "sagabus-testkit")
+        return KafkaConnection(self._direct_bootstrap, "sagabus-testkit")
 
     @property
     def environment(self) -> dict[str, str]:
         """What a `sagabus` command needs to work on this system."""
         return {
-            "SAGABUS_KAFKA": self.servers.bootstrap,
+            "SAGABUS_KAFKA": self._direct_bootstrap,
             "SAGABUS_TOPIC_PREFIX": self.topics.prefix,
             "SAGABUS_POSTGRES": self.database("orchestrator"),
         }
+
+    @property
+    def _direct_bootstrap(self) -> str:
+        return self.servers.direct_bootstrap or self.servers.bootstrap
 
     def database(self, service: str) -> str:
         """Return the DSN of a service's database, without the proxy that services may have."""

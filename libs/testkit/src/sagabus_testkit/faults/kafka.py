@@ -1,0 +1,75 @@
+"""What happens to consumers and topics of a living Kafka: storms of rebalances, new partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import KafkaError
+
+from sagabus_bus import KafkaConnection
+
+__all__ = ["add_partitions", "rebalance_storm"]
+
+_SESSION_MS: Final = 6_000
+_PATIENCE_S: Final = 15.0
+
+
+async def rebalance_storm(
+    connection: KafkaConnection,
+    groups: Mapping[str, Sequence[str]],
+    *,
+    seconds: float,
+    every_s: float = 1.0,
+) -> int:
+    """Let a member join and leave each of these groups, again and again; return how many joined.
+
+    A joined member is given partitions, holds them until it leaves, and commits nothing: whatever
+    it was handed comes again to the group's true members.
+    """
+    until = time.monotonic() + seconds
+    storms = (_storm(connection, group, topics, until, every_s) for group, topics in groups.items())
+    return sum(await asyncio.gather(*storms))
+
+
+async def add_partitions(connection: KafkaConnection, topics: Iterable[str], total: int) -> None:
+    """Grow every topic to `total` partitions: keys move to other partitions from now on."""
+    admin = AIOKafkaAdminClient(**connection.options())
+    await admin.start()
+    try:
+        await admin.create_partitions({name: NewPartitions(total) for name in topics})
+    finally:
+        await admin.close()
+
+
+async def _storm(
+    connection: KafkaConnection, group: str, topics: Sequence[str], until: float, every_s: float
+) -> int:
+    joined = 0
+    while time.monotonic() < until:
+        guest = AIOKafkaConsumer(
+            *topics,
+            **connection.options(),
+            group_id=group,
+            enable_auto_commit=False,
+            session_timeout_ms=_SESSION_MS,
+            heartbeat_interval_ms=500,
+            partition_assignment_strategy=(RangePartitionAssignor,),
+        )
+        try:
+            # A join waits for every other member to come again, which a storm may delay.
+            with contextlib.suppress(TimeoutError, KafkaError):
+                async with asyncio.timeout(_PATIENCE_S):
+                    await guest.start()
+                    joined += 1
+            await asyncio.sleep(every_s)
+        finally:
+            await guest.stop()
+        await asyncio.sleep(every_s)
+    return joined

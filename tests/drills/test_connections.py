@@ -1,0 +1,48 @@
+"""The network between services and servers fails: cut, stalled, lost in the middle of a commit."""
+
+import asyncio
+
+import pytest
+
+from sagabus_testkit import eventually
+from sagabus_testkit.faults import CommitFate, FaultyNetwork
+from sagabus_testkit.proxy import Flow
+
+from .support import Site, hold
+
+pytestmark = pytest.mark.drill
+COMMITS = 60
+STALL_S = 12.0
+
+
+@pytest.mark.parametrize("fate", list(CommitFate))
+async def test_connections_are_cut_during_commit(
+    remote_site: Site, network: FaultyNetwork, fate: CommitFate
+) -> None:
+    async def cut() -> None:
+        before = network.postgres.commits_cut
+        await asyncio.to_thread(network.postgres.cut_commits, fate, COMMITS)
+        await eventually(lambda: network.postgres.commits_cut == before + COMMITS, within=60)
+
+    await remote_site.drill(f"commit-{fate.name}".lower(), cut)
+
+
+async def test_connections_are_cut(remote_site: Site, network: FaultyNetwork) -> None:
+    async def cut() -> None:
+        for _ in range(5):
+            await asyncio.to_thread(network.kafka.cut)
+            await asyncio.to_thread(network.postgres.cut)
+            await hold(2)
+
+    await remote_site.drill("connections-cut", cut)
+
+
+@pytest.mark.parametrize("flow", ["to_server", "to_client"])
+async def test_connections_stall(remote_site: Site, network: FaultyNetwork, flow: Flow) -> None:
+    async def stall() -> None:
+        for line in (network.kafka, network.postgres):
+            await asyncio.to_thread(line.stall, flow)
+            await hold(STALL_S)
+            await asyncio.to_thread(line.restore)
+
+    await remote_site.drill(f"stalled-{flow.replace('_', '-')}", stall)
