@@ -31,7 +31,8 @@ def book(request: pytest.FixtureRequest) -> Book:
 def site(stack: LocalStack, book: Book, request: pytest.FixtureRequest) -> Iterator[Site]:
     """Return a running system of this module, right on the servers."""
     name = request.module.__name__.rpartition("test_")[2]
-    with System(Servers.of(stack), LOGS / name, name=name) as system:
+    replicas = getattr(request.module, "REPLICAS", {})
+    with System(Servers.of(stack), LOGS / name, name=name, replicas=replicas) as system:
         found = Site(stack, system.start(), book)
         found.publish()
         yield found

@@ -64,11 +64,15 @@ class Site:
         """Start orders, do `harm` once the first have ended; everything must come right."""
         begun = time.monotonic()
         done: list[float] = []
+        failures: list[str] = []
         letters = await count_dead_letters(self.system)
 
         async def timed_harm() -> None:
             harmed_at = time.monotonic()
-            await harm()
+            try:
+                await harm()
+            except Exception as error:  # noqa: BLE001 - whatever it was belongs into the book
+                failures.append(f"the fault failed: {error!r}")
             done.append(time.monotonic() - harmed_at)
 
         finished = await run_orders(
@@ -79,7 +83,7 @@ class Site:
         letters = await count_dead_letters(self.system) - letters
         problems = [*verdict.problems, *(f"not at rest: {each}" for each in left)]
         problems += [f"{letters} dead letters"] if letters else []
-        problems += [] if done else ["the fault never happened"]
+        problems += failures if done else ["the fault never happened"]
         seconds = {"fault_s": round(sum(done), 1), "seconds": round(time.monotonic() - begun, 1)}
         self.book.enter(name, problems, {**verdict.document(), **seconds})
         assert problems == []

@@ -12,7 +12,10 @@ from .support import Site, hold
 
 pytestmark = pytest.mark.drill
 COMMITS = 60
-STALL_S = 12.0
+KAFKA_STALLS_S = 12.0
+"""Past the session of a group member, 10 s."""
+POSTGRES_STALLS_S = 8.0
+BETWEEN_S = 5.0
 
 
 @pytest.mark.parametrize("fate", list(CommitFate))
@@ -40,9 +43,12 @@ async def test_connections_are_cut(remote_site: Site, network: FaultyNetwork) ->
 @pytest.mark.parametrize("flow", ["to_server", "to_client"])
 async def test_connections_stall(remote_site: Site, network: FaultyNetwork, flow: Flow) -> None:
     async def stall() -> None:
-        for line in (network.kafka, network.postgres):
-            await asyncio.to_thread(line.stall, flow)
-            await hold(STALL_S)
-            await asyncio.to_thread(line.restore)
+        await asyncio.to_thread(network.kafka.stall, flow)
+        await hold(KAFKA_STALLS_S)
+        await asyncio.to_thread(network.kafka.restore)
+        await hold(BETWEEN_S)
+        await asyncio.to_thread(network.postgres.stall, flow)
+        await hold(POSTGRES_STALLS_S)
+        await asyncio.to_thread(network.postgres.restore)
 
     await remote_site.drill(f"stalled-{flow.replace('_', '-')}", stall)
