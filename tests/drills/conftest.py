@@ -1,8 +1,6 @@
 """One stack for all drills; one system without and one with proxies between it and the servers."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,7 @@ from sagabus_testkit import LocalStack
 from sagabus_testkit.faults import FaultyNetwork
 from sagabus_testkit.system import Servers, System
 
-from .support import Book, Site
-
-LOGS = Path("build") / f"drill-logs-{os.getpid()}"
+from .support import LOGS, Book, Site
 
 
 @pytest.fixture(scope="session")

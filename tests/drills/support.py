@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import os
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from sagabus_testkit.orders import (
 from sagabus_testkit.system import System
 
 TARGET = Path("build") / "drills.json"
-LOAD = Pace(chunk=4, every_s=1.0, within_s=150)
+LOGS = Path("build") / f"drill-logs-{os.getpid()}"
+PACE = Pace(chunk=4, every_s=1.0, within_s=150)
 TURNED_BACK = (SagaStatus.COMPENSATED,)
 """A step that nobody could do before its time-out is cancelled: a fault may turn an order back."""
 _SLOW = {"no-answer", "charge-late"}
@@ -33,17 +35,28 @@ Harm = Callable[[], Awaitable[None]]
 
 @dataclass
 class Book:
-    """The results of this session's drills, in build/drills.json after each."""
+    """The results of this session's drills, in `target` after each."""
 
     tell: Callable[[str], None]
+    target: Path = TARGET
     drills: list[dict[str, Any]] = field(default_factory=list)
 
     def enter(self, name: str, problems: list[str], figures: dict[str, Any]) -> None:
         self.drills.append({"drill": name, "ok": not problems, **figures, "problems": problems})
-        TARGET.parent.mkdir(exist_ok=True)
-        TARGET.write_text(json.dumps({"drills": self.drills}, indent=2) + "\n")
+        self.target.parent.mkdir(exist_ok=True)
+        self.target.write_text(json.dumps({"drills": self.drills}, indent=2) + "\n")
         said = " ".join(f"{key}={value}" for key, value in figures.items())
         self.tell(f"drill {name}: {'ok' if not problems else 'FAILED'} {said}")
+
+
+@dataclass(frozen=True)
+class Load:
+    """Orders, how many must have ended before the fault, and the endings that it excuses."""
+
+    orders: Sequence[Order]
+    pace: Pace = PACE
+    harm_after: int = 3
+    also: Collection[str] = TURNED_BACK
 
 
 @dataclass
@@ -58,10 +71,9 @@ class Site:
         done = self.system.command("definitions", "publish", str(DEFINITION), "--activate")
         assert done.returncode == 0, done.stderr
 
-    async def drill(
-        self, name: str, harm: Harm, *, orders: int = 80, also: Collection[str] = TURNED_BACK
-    ) -> None:
+    async def drill(self, name: str, harm: Harm, load: Load | None = None, **more: object) -> None:
         """Start orders, do `harm` once the first have ended; everything must come right."""
+        load = load or Load(mixed_orders(name, 80))
         begun = time.monotonic()
         done: list[float] = []
         failures: list[str] = []
@@ -76,20 +88,20 @@ class Site:
             done.append(time.monotonic() - harmed_at)
 
         finished = await run_orders(
-            self.system, _slow_first(name, orders), LOAD, harm=(3, timed_harm)
+            self.system, load.orders, load.pace, harm=(load.harm_after, timed_harm)
         )
         left = await wait_until_quiet(self.system)
-        verdict = await judge(self.system, finished, also)
+        verdict = await judge(self.system, finished, load.also)
         letters = await count_dead_letters(self.system) - letters
         problems = [*verdict.problems, *(f"not at rest: {each}" for each in left)]
         problems += [f"{letters} dead letters"] if letters else []
         problems += failures if done else ["the fault never happened"]
         seconds = {"fault_s": round(sum(done), 1), "seconds": round(time.monotonic() - begun, 1)}
-        self.book.enter(name, problems, {**verdict.document(), **seconds})
+        self.book.enter(name, problems, {**verdict.document(), **seconds, **more})
         assert problems == []
 
 
-def _slow_first(name: str, count: int) -> list[Order]:
+def mixed_orders(name: str, count: int) -> list[Order]:
     """Orders of every scenario; those that wait for time-outs first: the fault hits them."""
     orders = make_orders(count, seed=11, prefix=name.upper())
     return sorted(orders, key=lambda order: order.scenario.name not in _SLOW)

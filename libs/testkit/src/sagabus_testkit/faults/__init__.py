@@ -3,9 +3,10 @@
 Servers and services are killed, stopped and frozen by `LocalStack` and `System` themselves.
 """
 
+from sagabus_testkit.faults.backup import PostgresBackup
 from sagabus_testkit.faults.commits import CommitCutter, CommitFate
 from sagabus_testkit.faults.disk import SmallDisk
-from sagabus_testkit.faults.kafka import add_partitions, rebalance_storm
+from sagabus_testkit.faults.kafka import add_partitions, rebalance_storm, rewind_group
 from sagabus_testkit.faults.network import DatabaseLine, FaultyNetwork, Line
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "DatabaseLine",
     "FaultyNetwork",
     "Line",
+    "PostgresBackup",
     "SmallDisk",
     "add_partitions",
     "rebalance_storm",
+    "rewind_group",
 ]

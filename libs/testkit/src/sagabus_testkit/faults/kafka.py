@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
 from sagabus_bus import KafkaConnection
 
-__all__ = ["add_partitions", "rebalance_storm"]
+__all__ = ["add_partitions", "rebalance_storm", "rewind_group"]
 
 _SESSION_MS: Final = 6_000
 _PATIENCE_S: Final = 15.0
@@ -46,6 +46,33 @@ async def add_partitions(connection: KafkaConnection, topics: Iterable[str], tot
         await admin.create_partitions({name: NewPartitions(total) for name in topics})
     finally:
         await admin.close()
+
+
+async def rewind_group(
+    connection: KafkaConnection, group: str, topics: Sequence[str], to_ms: int
+) -> None:
+    """Let a group without members begin again at records of `to_ms`, epoch milliseconds."""
+    consumer = AIOKafkaConsumer(**connection.options(), group_id=group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        places = [
+            TopicPartition(topic, partition)
+            for topic in topics
+            for partition in consumer.partitions_for_topic(topic)
+            or await _partitions(consumer, topic)
+        ]
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        found = await consumer.offsets_for_times(dict.fromkeys(places, to_ms))
+        # No record is that young: there is nothing to read again.
+        await consumer.commit({p: at.offset if at else ends[p] for p, at in found.items()})
+    finally:
+        await consumer.stop()
+
+
+async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
+    await consumer.topics()  # asks for the metadata of all topics
+    return consumer.partitions_for_topic(topic) or set()
 
 
 async def _storm(

@@ -74,7 +74,10 @@ async def judge(
         + [s for ending in ended for s in losses_of(ending, books)],
         duplicate_effects=[s for f in finished for s in duplicates_of(f.order, books)],
         unexpected=[s for e in endings for s in _unexpected(e, also)],
-        disagreements=await reconcile(system, ended),
+        disagreements=[
+            *await reconcile(system, ended),
+            *(s for f, at in fates for s in _contradicted(f, at)),
+        ],
         longest_ms=max((f.latency_ms for f in finished), default=0),
     )
 
@@ -138,6 +141,13 @@ def _lost(finished: Finished, status: str | None) -> Iterator[str]:
         yield f"{finished.order.key}: its start is lost"
     elif finished.status == STUCK and not _is_open(status):
         yield f"{finished.order.key}: {status}, and nobody was told"
+
+
+def _contradicted(finished: Finished, status: str | None) -> Iterator[str]:
+    """Name an ending that the client was told and the orchestrator does not know any more."""
+    told = finished.status
+    if status is not None and not _is_open(status) and told not in {STUCK, status}:
+        yield f"{finished.order.key}: told {told}, but it is {status}"
 
 
 def _unexpected(ending: Ending, also: Collection[str]) -> Iterator[str]:
