@@ -89,14 +89,21 @@ async def _storm(
             heartbeat_interval_ms=500,
             partition_assignment_strategy=(RangePartitionAssignor,),
         )
-        try:
-            # A join waits for every other member to come again, which a storm may delay.
-            with contextlib.suppress(TimeoutError, KafkaError):
-                async with asyncio.timeout(_PATIENCE_S):
-                    await guest.start()
-                    joined += 1
-            await asyncio.sleep(every_s)
-        finally:
-            await guest.stop()
+        joined += await _visit(guest, every_s)
         await asyncio.sleep(every_s)
+    return joined
+
+
+async def _visit(guest: AIOKafkaConsumer, stay_s: float) -> bool:
+    """Join, stay, leave; return whether the group let it in."""
+    joined = False
+    try:
+        # A join waits for every other member to come again, which a storm may delay.
+        with contextlib.suppress(TimeoutError, KafkaError):
+            async with asyncio.timeout(_PATIENCE_S):
+                await guest.start()
+            joined = True
+        await asyncio.sleep(stay_s)
+    finally:
+        await guest.stop()
     return joined
