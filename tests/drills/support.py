@@ -43,10 +43,18 @@ class Book:
 
     def enter(self, name: str, problems: list[str], figures: dict[str, Any]) -> None:
         self.drills.append({"drill": name, "ok": not problems, **figures, "problems": problems})
+        self._write()
+        self.tell(f"drill {name}: {'ok' if not problems else 'FAILED'} {_words(figures)}")
+
+    def add(self, figures: dict[str, Any]) -> None:
+        """Say more about the last drill."""
+        self.drills[-1].update(figures)
+        self._write()
+        self.tell(f"drill {self.drills[-1]['drill']}: {_words(figures)}")
+
+    def _write(self) -> None:
         self.target.parent.mkdir(exist_ok=True)
         self.target.write_text(json.dumps({"drills": self.drills}, indent=2) + "\n")
-        said = " ".join(f"{key}={value}" for key, value in figures.items())
-        self.tell(f"drill {name}: {'ok' if not problems else 'FAILED'} {said}")
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ class Site:
         done = self.system.command("definitions", "publish", str(DEFINITION), "--activate")
         assert done.returncode == 0, done.stderr
 
-    async def drill(self, name: str, harm: Harm, load: Load | None = None, **more: object) -> None:
+    async def drill(self, name: str, harm: Harm, load: Load | None = None) -> None:
         """Start orders, do `harm` once the first have ended; everything must come right."""
         load = load or Load(mixed_orders(name, 80))
         begun = time.monotonic()
@@ -97,7 +105,7 @@ class Site:
         problems += [f"{letters} dead letters"] if letters else []
         problems += failures if done else ["the fault never happened"]
         seconds = {"fault_s": round(sum(done), 1), "seconds": round(time.monotonic() - begun, 1)}
-        self.book.enter(name, problems, {**verdict.document(), **seconds, **more})
+        self.book.enter(name, problems, {**verdict.document(), **seconds})
         assert problems == []
 
 
@@ -105,6 +113,10 @@ def mixed_orders(name: str, count: int) -> list[Order]:
     """Orders of every scenario; those that wait for time-outs first: the fault hits them."""
     orders = make_orders(count, seed=11, prefix=name.upper())
     return sorted(orders, key=lambda order: order.scenario.name not in _SLOW)
+
+
+def _words(figures: dict[str, Any]) -> str:
+    return " ".join(f"{key}={value}" for key, value in figures.items())
 
 
 async def hold(seconds: float) -> None:

@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from sagabus_bus import TopicAdmin
+from sagabus_core.vocabulary import SagaStatus
 from sagabus_testkit import LocalStack, eventually
 from sagabus_testkit.faults import PostgresBackup, rewind_group
 from sagabus_testkit.orders import Pace, consumer_groups
@@ -16,6 +18,7 @@ from sagabus_testkit.system import Servers, System
 from .support import LOGS, Book, Load, Site, hold, mixed_orders
 
 pytestmark = pytest.mark.drill
+ENDED = {SagaStatus.COMPLETED, SagaStatus.COMPENSATED}
 LOST_S = 60.0
 MARGIN_MS = 60_000
 """How much earlier than the restored instant the topics are read again."""
@@ -29,7 +32,6 @@ class Restored:
         self.system = site.system
         self.backup = backup
         self.postgres = site.system.servers.postgres_of("orchestrator")
-        self.report: dict[str, object] = {}
 
     async def set_back(self, instant: str) -> None:
         await asyncio.to_thread(self.system.kill, "orchestrator")
@@ -67,10 +69,11 @@ class Restored:
         name = f"{self.system.name}_orchestrator"
         return await asyncio.to_thread(self.postgres.ask, query, name) == 0
 
-    async def tell(self) -> None:
+    async def leftovers(self) -> list[dict[str, Any]]:
         done = await asyncio.to_thread(self.system.command, "recovery", "list", "--json")
         assert done.returncode == 0, done.stderr
-        self.report["deferred"] = json.loads(done.stdout)["early"]
+        found: list[dict[str, Any]] = json.loads(done.stdout)["early"]
+        return found
 
 
 @pytest.fixture
@@ -100,9 +103,12 @@ async def test_the_orchestrator_is_restored_to_a_minute_ago(restorable: Restored
         await restorable.start("settle")
         await eventually(restorable.has_nothing_overdue, within=120)
         await restorable.start("off")
-        await restorable.tell()
 
     orders = mixed_orders("restore", 120)
     load = Load(orders, Pace(chunk=2, every_s=1.0, within_s=150))
-    await restorable.site.drill("restore", lose_a_minute, load, report=restorable.report)
-    assert restorable.report["deferred"] == []
+    await restorable.site.drill("restore", lose_a_minute, load)
+
+    left = await restorable.leftovers()
+    restorable.site.book.add({"deferred": len(left)})
+    # Polls of before, whose question was answered otherwise since: evidence, nobody waits for it.
+    assert [each for each in left if each["saga_status"] not in ENDED] == []
