@@ -37,7 +37,7 @@ async def test_a_disk_is_full_for_one_database(site: Site, disk: SmallDisk) -> N
 
     async def fill() -> None:
         await asyncio.to_thread(disk.fill)
-        await eventually(lambda: "bus.holding" in log.read_text(), what="the disk is full")
+        await eventually(lambda: "53100" in log.read_text(), what="the disk is full")
         await hold(FULL_S)
         disk.free()
 
