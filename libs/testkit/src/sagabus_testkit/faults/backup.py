@@ -60,8 +60,8 @@ class PostgresBackup:
     def restore(self, postgres: Postgres, instant: str) -> None:
         """Lose the server, and start it as it was at `instant`."""
         segment = str(postgres.ask("select pg_walfile_name(pg_switch_wal())"))
-        archived = self._archive / segment
-        eventually_sync(archived.exists, within=_WITHIN_S, what=f"{segment} is archived")
+        archived = f"select last_archived_wal >= '{segment}' from pg_stat_archiver"
+        eventually_sync(lambda: postgres.ask(archived), within=_WITHIN_S, what=archived)
         postgres.kill()
         self._data.rename(self._data.with_name(f"{self._data.name}-lost"))
         shutil.copytree(self._root / "base", self._data, symlinks=True)
@@ -73,11 +73,7 @@ class PostgresBackup:
         (self._data / "recovery.signal").touch()
         self._own(self._data, *self._data.rglob("*"))
         postgres.start()
-        eventually_sync(
-            lambda: postgres.ask("select not pg_is_in_recovery()"),
-            within=_WITHIN_S,
-            what="the restored server takes writes",
-        )
+        eventually_sync(lambda: _takes_writes(postgres), within=_WITHIN_S)
 
     def __enter__(self) -> Self:
         return self
@@ -96,3 +92,10 @@ class PostgresBackup:
         if owner is not None:
             for path in paths:
                 os.chown(path, *owner)
+
+
+def _takes_writes(postgres: Postgres) -> bool:
+    try:
+        return bool(postgres.ask("select not pg_is_in_recovery()"))
+    except StackError:
+        return False  # it still starts
