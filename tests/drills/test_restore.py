@@ -34,8 +34,10 @@ class Restored:
         self.postgres = site.system.servers.postgres_of("orchestrator")
 
     async def set_back(self, instant: str) -> None:
-        await asyncio.to_thread(self.system.kill, "orchestrator")
+        for name in ("orchestrator", "relay"):
+            await asyncio.to_thread(self.system.kill, name)
         await asyncio.to_thread(self.backup.restore, self.postgres, instant)
+        await asyncio.to_thread(self.system.restart, "relay")
 
     async def rewind(self, instant: str) -> None:
         text = f"select (extract(epoch from '{instant}'::timestamptz) * 1000)::bigint"

@@ -60,8 +60,11 @@ class PostgresBackup:
     def restore(self, postgres: Postgres, instant: str) -> None:
         """Lose the server, and start it as it was at `instant`."""
         segment = str(postgres.ask("select pg_walfile_name(pg_switch_wal())"))
-        archived = f"select last_archived_wal >= '{segment}' from pg_stat_archiver"
-        eventually_sync(lambda: postgres.ask(archived), within=_WITHIN_S, what=archived)
+        eventually_sync(
+            lambda: str(postgres.ask("select last_archived_wal from pg_stat_archiver")) >= segment,
+            within=_WITHIN_S,
+            what=f"{segment} is archived",
+        )
         postgres.kill()
         self._data.rename(self._data.with_name(f"{self._data.name}-lost"))
         shutil.copytree(self._root / "base", self._data, symlinks=True)
