@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
-from sagabus_bus import KafkaConnection
+from sagabus_bus import KafkaConnection, TopicAdmin
 
 __all__ = ["add_partitions", "rebalance_storm", "rewind_group"]
 
@@ -52,15 +52,12 @@ async def rewind_group(
     connection: KafkaConnection, group: str, topics: Sequence[str], to_ms: int
 ) -> None:
     """Let a group without members begin again at records of `to_ms`, epoch milliseconds."""
+    async with TopicAdmin(connection) as admin:
+        counts = await admin.partition_counts(topics)
+    places = [TopicPartition(topic, number) for topic, n in counts.items() for number in range(n)]
     consumer = AIOKafkaConsumer(**connection.options(), group_id=group, enable_auto_commit=False)
     await consumer.start()
     try:
-        places = [
-            TopicPartition(topic, partition)
-            for topic in topics
-            for partition in consumer.partitions_for_topic(topic)
-            or await _partitions(consumer, topic)
-        ]
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
         found = await consumer.offsets_for_times(dict.fromkeys(places, to_ms))
@@ -68,11 +65,6 @@ async def rewind_group(
         await consumer.commit({p: at.offset if at else ends[p] for p, at in found.items()})
     finally:
         await consumer.stop()
-
-
-async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
-    await consumer.topics()  # asks for the metadata of all topics
-    return consumer.partitions_for_topic(topic) or set()
 
 
 async def _storm(
