@@ -8,7 +8,7 @@ STAMP := $(VENV)/.workspace-installed
 PROJECTS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
 SOURCES := libs services tests
 
-.PHONY: help setup up down demo test test-unit model-check bench lint format types imports ci contracts clean
+.PHONY: help setup up down demo test test-unit drills model-check bench lint format types imports ci contracts clean
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ test: setup ## unit, architecture, contract, integration and acceptance tests on
 
 test-unit: setup ## the tests that need no server, in seconds
 	$(BIN)/pytest -m "not stack and not drill"
+
+drills: setup ## outage drills on real servers and services, 15 minutes; build/drills.json
+	$(BIN)/pytest tests/drills -m drill
 
 model-check: setup ## explore every reachable state of small sagas (10 minutes); build/model-check.json
 	$(BIN)/python -m tests.model

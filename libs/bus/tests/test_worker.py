@@ -102,6 +102,13 @@ async def test_poison_is_set_aside_and_blocks_nothing() -> None:
     assert pulse.waits == []
 
 
+async def test_an_operator_is_told_why_records_are_held() -> None:
+    full = BusUnavailable("store_unavailable", "SQLSTATE 53100: No space left on device")
+    pulse = FakePulse()
+    await worker(Handler(fail_times(1, full))).work(batch(3), pulse)
+    assert pulse.excuses == [f"holding 3 records: {full}"]
+
+
 async def test_order_per_key_is_kept_while_splitting() -> None:
     handler = Handler(refuse({5, 17}, InvalidValue("bad", "no")))
     await worker(handler).work(batch(30, keys=3), FakePulse())

@@ -23,8 +23,9 @@ FETCH_WAIT_MS = 20
 class Tail:
     """Follows topics from their present end, or from their beginning. Use as `async with`.
 
-    Whatever is written after entering is seen, over outages of the broker too; nothing is ever
-    committed. Raises on entering `TopicUnavailable` and `BusUnavailable`.
+    Whatever is written after entering is seen, over outages of the broker and in partitions that
+    are added later too (once new metadata tell of them); nothing is ever committed. Raises on
+    entering `TopicUnavailable` and `BusUnavailable`.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Tail:
         consumer = AIOKafkaConsumer(
             **self._connection.options(),
             enable_auto_commit=False,
+            auto_offset_reset="earliest",
             isolation_level="read_committed",
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
@@ -71,7 +73,26 @@ class Tail:
         """Return the next records, or none after `wait_ms`. Raises `BusUnavailable`: poll again."""
         if self._consumer is None:
             raise BusUnavailable("bus_unavailable", "use Tail in `async with`")
+        await self._follow_growth(self._consumer)
         return await poll(self._consumer, wait_ms, max_records)
+
+    async def _follow_growth(self, consumer: AIOKafkaConsumer) -> None:
+        """Take up added partitions from their beginning: they hold only what came later."""
+        known = consumer.assignment()
+        present = {
+            TopicPartition(topic, partition)
+            for topic in self._topics
+            for partition in consumer.partitions_for_topic(topic) or ()
+        }
+        added = present - known
+        if not added:
+            return
+        with translated(f"follow {', '.join(self._topics)}"):
+            positions = {place: await consumer.position(place) for place in known}
+            consumer.assign([*known, *added])
+            # Assigning forgets every position; until the next await nobody reads without one.
+            for place, offset in (positions | dict.fromkeys(added, 0)).items():
+                consumer.seek(place, offset)
 
     async def _place(self, consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> None:
         with translated(f"follow {', '.join(self._topics)}"):

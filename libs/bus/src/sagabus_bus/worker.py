@@ -136,4 +136,5 @@ class _Turn:
 
 
 def _trouble(error: Exception) -> str:
-    return error.code if isinstance(error, SagabusError) else type(error).__name__
+    """Return what an operator must know: a code alone would hide that a disk is full."""
+    return str(error) if isinstance(error, SagabusError) else type(error).__name__

@@ -1,6 +1,7 @@
 """Orders for the example services: every scenario, and the check that all books agree."""
 
 from sagabus_testkit.orders.load import STUCK, Finished, Pace, run_orders
+from sagabus_testkit.orders.quiet import consumer_groups, count_dead_letters, wait_until_quiet
 from sagabus_testkit.orders.reconcile import Ending, reconcile
 from sagabus_testkit.orders.scenarios import (
     DEFINITION,
@@ -10,6 +11,7 @@ from sagabus_testkit.orders.scenarios import (
     make_orders,
     scenario,
 )
+from sagabus_testkit.orders.verdict import Verdict, judge
 
 __all__ = [
     "DEFINITION",
@@ -20,8 +22,13 @@ __all__ = [
     "Order",
     "Pace",
     "Scenario",
+    "Verdict",
+    "consumer_groups",
+    "count_dead_letters",
+    "judge",
     "make_orders",
     "reconcile",
     "run_orders",
     "scenario",
+    "wait_until_quiet",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import urllib.request
 from collections import Counter, defaultdict
@@ -17,7 +18,7 @@ from sagabus_store import Database, DatabaseOptions, Queries
 from sagabus_testkit.orders.scenarios import Order
 from sagabus_testkit.system import System
 
-__all__ = ["Ending", "reconcile"]
+__all__ = ["SQL", "Books", "Ending", "read_books", "reconcile", "rows_of"]
 
 SQL: Final = Queries("sagabus_testkit", "orders/sql/reconcile.sql")
 _ON_EACH_SHELF: Final = 1_000_000
@@ -33,8 +34,8 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class _Books:
-    """Everything that the participants and the card processor know."""
+class Books:
+    """Everything that the participants and the card processor know, by order."""
 
     reservations: Mapping[str, Sequence[asyncpg.Record]]
     shipments: Mapping[str, Sequence[asyncpg.Record]]
@@ -48,26 +49,31 @@ async def reconcile(system: System, endings: Iterable[Ending]) -> list[str]:
 
     `endings` are all orders of this system that were ever started: the stock is counted too.
     """
+    books = await read_books(system)
+    known = list(endings)
+    return [problem for ending in known for problem in _check(ending, books)] + list(
+        _check_stock(books)
+    )
+
+
+async def read_books(system: System) -> Books:
+    """Ask every receiver of effects what it holds."""
     reservations, stock, shipments, ledger = await asyncio.gather(
-        _rows(system, "inventory", "reservations"),
-        _rows(system, "inventory", "stock"),
-        _rows(system, "shipping", "shipments"),
+        rows_of(system, "inventory", "reservations"),
+        rows_of(system, "inventory", "stock"),
+        rows_of(system, "shipping", "shipments"),
         asyncio.to_thread(_ledger, system.cards_url),
     )
-    books = _Books(
+    return Books(
         _by_order(reservations, "order_key"),
         _by_order(shipments, "order_key"),
         _by_order(ledger["charges"], "reference"),
         _by_order(ledger["refunds"], "reference"),
         {row["sku"]: row["available"] for row in stock},
     )
-    known = list(endings)
-    return [problem for ending in known for problem in _check(ending, books)] + list(
-        _check_stock(books, reservations)
-    )
 
 
-def _check(ending: Ending, books: _Books) -> Iterator[str]:
+def _check(ending: Ending, books: Books) -> Iterator[str]:
     match ending.status:
         case SagaStatus.COMPLETED:
             yield from _check_completed(ending.order, books)
@@ -77,7 +83,7 @@ def _check(ending: Ending, books: _Books) -> Iterator[str]:
             yield f"{ending.order.key}: did not end, it is {other}"
 
 
-def _check_completed(order: Order, books: _Books) -> Iterator[str]:
+def _check_completed(order: Order, books: Books) -> Iterator[str]:
     sold = [
         (row["sku"], row["quantity"])
         for row in books.reservations.get(order.key, ())
@@ -96,7 +102,7 @@ def _check_completed(order: Order, books: _Books) -> Iterator[str]:
         yield f"{order.key}: completed, but charged {charged}, refunded {_refunded(order, books)}"
 
 
-def _check_compensated(order: Order, books: _Books) -> Iterator[str]:
+def _check_compensated(order: Order, books: Books) -> Iterator[str]:
     states = Counter(row["status"] for row in books.reservations.get(order.key, ()))
     if set(states) - {"RELEASED"}:
         yield f"{order.key}: compensated, but its stock is {dict(states)}"
@@ -108,9 +114,9 @@ def _check_compensated(order: Order, books: _Books) -> Iterator[str]:
         yield f"{order.key}: compensated, but charged {charged}, refunded {_refunded(order, books)}"
 
 
-def _check_stock(books: _Books, reservations: Iterable[asyncpg.Record]) -> Iterator[str]:
+def _check_stock(books: Books) -> Iterator[str]:
     taken: Counter[str] = Counter()
-    for row in reservations:
+    for row in itertools.chain.from_iterable(books.reservations.values()):
         if row["status"] != "RELEASED":
             taken[row["sku"]] += row["quantity"]
     for sku, available in books.stock.items():
@@ -118,11 +124,11 @@ def _check_stock(books: _Books, reservations: Iterable[asyncpg.Record]) -> Itera
             yield f"{sku}: {available} on the shelf and {taken[sku]} taken do not add up"
 
 
-def _charged(order: Order, books: _Books) -> list[Mapping[str, Any]]:
+def _charged(order: Order, books: Books) -> list[Mapping[str, Any]]:
     return [c for c in books.charges.get(order.key, ()) if c["status"] == "charged"]
 
 
-def _refunded(order: Order, books: _Books) -> list[int]:
+def _refunded(order: Order, books: Books) -> list[int]:
     return [refund["amount_cents"] for refund in books.refunds.get(order.key, ())]
 
 
@@ -133,13 +139,16 @@ def _by_order(rows: Iterable[Any], key: str) -> Mapping[str, Sequence[Any]]:
     return found
 
 
-async def _rows(system: System, service: str, query: str) -> list[asyncpg.Record]:
+async def rows_of(
+    system: System, service: str, query: str, *arguments: object
+) -> list[asyncpg.Record]:
+    """Return what a named query of this folder finds in a service's database."""
     options = DatabaseOptions(application_name="sagabus-reconcile", pool_size=1)
     database = Database(system.database(service), options)
     try:
         await database.open()
         async with database.connection() as conn:
-            return list(await conn.fetch(SQL[query]))
+            return list(await conn.fetch(SQL[query], *arguments))
     finally:
         await database.close()
 

@@ -7,7 +7,7 @@ import json
 import sys
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
@@ -32,11 +32,17 @@ _ONE_EACH: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where the services find Kafka and Postgres; `postgres_port` leads through a fault proxy."""
+    """Where the services find Kafka and Postgres, perhaps through fault proxies.
+
+    `postgres_port` leads through one; `direct_bootstrap` leads around the one of `bootstrap`.
+    `elsewhere`: services whose database is on another server, directly.
+    """
 
     bootstrap: str
     postgres: Postgres
     postgres_port: int | None = None
+    direct_bootstrap: str | None = None
+    elsewhere: Mapping[str, Postgres] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stack: LocalStack) -> Servers:
@@ -49,14 +55,19 @@ class Servers:
         control = ExternalControl("Postgres", "SAGABUS_POSTGRES", lambda: True)
         return cls(bootstrap, Postgres(dsn, control))
 
-    def dsn(self, database: str) -> str:
-        """Return the DSN that services get."""
-        return self.postgres.dsn_for(database, port=self.postgres_port)
+    def postgres_of(self, service: str) -> Postgres:
+        """Return the server of a service's database."""
+        return self.elsewhere.get(service, self.postgres)
 
-    def ensure_database(self, name: str) -> None:
+    def dsn(self, service: str, database: str) -> str:
+        """Return the DSN that services get for the database of `service`."""
+        port = None if service in self.elsewhere else self.postgres_port
+        return self.postgres_of(service).dsn_for(database, port=port)
+
+    def ensure_database(self, service: str, name: str) -> None:
         """Create an empty database unless it is there."""
         try:
-            self.postgres.create_database(name)
+            self.postgres_of(service).create_database(name)
         except StackError as error:
             if "already exists" not in error.detail:
                 raise
@@ -94,6 +105,7 @@ class System:
         self._ports = ReservedPorts()
         self._cards_port = self._ports.take()
         self._processes: dict[str, ProcessControl] = {}
+        self._environments: dict[str, dict[str, str]] = {}
         directory.mkdir(parents=True, exist_ok=True)
         for kind in kinds:
             for number in range(1, replicas.get(kind.name, 1) + 1):
@@ -112,20 +124,24 @@ class System:
     @property
     def connection(self) -> KafkaConnection:
         """How this process reaches the same Kafka, without the proxy that services may have."""
-        return KafkaConnection(self.servers.bootstrap, "sagabus-testkit")
+        return KafkaConnection(self._direct_bootstrap, "sagabus-testkit")
 
     @property
     def environment(self) -> dict[str, str]:
         """What a `sagabus` command needs to work on this system."""
         return {
-            "SAGABUS_KAFKA": self.servers.bootstrap,
+            "SAGABUS_KAFKA": self._direct_bootstrap,
             "SAGABUS_TOPIC_PREFIX": self.topics.prefix,
             "SAGABUS_POSTGRES": self.database("orchestrator"),
         }
 
+    @property
+    def _direct_bootstrap(self) -> str:
+        return self.servers.direct_bootstrap or self.servers.bootstrap
+
     def database(self, service: str) -> str:
         """Return the DSN of a service's database, without the proxy that services may have."""
-        return self.servers.postgres.dsn_for(self._database_name(service))
+        return self.servers.postgres_of(service).dsn_for(self._database_name(service))
 
     def log_path(self, name: str) -> Path:
         """Return the file with all that a process wrote, over all its starts."""
@@ -147,7 +163,7 @@ class System:
     def prepare(self) -> None:
         """Create the databases and topics that are missing; the services make their tables."""
         for kind in self._kinds:
-            self.servers.ensure_database(self._database_name(kind.name))
+            self.servers.ensure_database(kind.name, self._database_name(kind.name))
         asyncio.run(self._ensure_topics())
 
     def stop(self) -> None:
@@ -169,6 +185,10 @@ class System:
     def restart(self, name: str) -> None:
         """Start a process again after `kill`, and wait until it is ready."""
         self._processes[name].start()
+
+    def reconfigure(self, name: str, variables: Mapping[str, str]) -> None:
+        """Set environment variables of a process for its later starts."""
+        self._environments[name].update(variables)
 
     def end(self, name: str) -> None:
         """Stop one process in good order and wait."""
@@ -212,18 +232,22 @@ class System:
             participants = [kind.name for kind in self._kinds if kind.name in PARTICIPANTS]
             await admin.ensure(self.topics.catalogue(participants, _PARTITIONS))
 
+    def _dsn(self, service: str) -> str:
+        return self.servers.dsn(service, self._database_name(service))
+
     def _database_name(self, service: str) -> str:
         return f"{self.name}_{service}".replace("-", "_")
 
     def _add(self, kind: ServiceKind, name: str) -> None:
         port = self._ports.take()
+        self._environments[name] = self._environment_of(kind, port)
         self._processes[name] = ProcessControl(
             ServerCommand(
                 name=name,
                 argv=(sys.executable, "-m", kind.module),
                 directory=self.directory,
                 answers=_ready_at(port),
-                environment=self._environment_of(kind, port),
+                environment=self._environments[name],
             )
         )
 
@@ -231,7 +255,7 @@ class System:
         wanted = {
             "SAGABUS_HEALTH_PORT": str(port),
             "SAGABUS_LOG_FORMAT": "json",
-            "SAGABUS_POSTGRES": self.servers.dsn(self._database_name(kind.name)),
+            "SAGABUS_POSTGRES": self._dsn(kind.name),
             "SAGABUS_POSTGRES_POOL_SIZE": "4",
         }
         if kind.uses_kafka:
@@ -241,7 +265,7 @@ class System:
             case "relay":
                 outboxes = [k.name for k in self._kinds if k.has_outbox]
                 wanted["SAGABUS_OUTBOXES"] = json.dumps(
-                    {name: self.servers.dsn(self._database_name(name)) for name in outboxes}
+                    {name: self._dsn(name) for name in outboxes}
                 )
             case "payment":
                 wanted["SAGABUS_CARDS_URL"] = self.cards_url

@@ -9,3 +9,17 @@ select sku, available from stock where not counting and sku <> 'sold-out'
 -- name: shipments
 -- Return every shipment that the carrier has decided about.
 select order_key, status from shipment where order_key is not null
+
+-- name: sagas
+-- Return how the orchestrator knows these sagas; a saga that it never started is missing.
+select k.id::text as saga_id, coalesce(s.status, k.final_status) as status
+from saga_key k left join saga s on s.id = k.id
+where k.id = any($1::uuid[])
+
+-- name: unsent
+-- Return how many records still wait for the relay, and how many it has set aside.
+select (select count(*) from outbox) as waiting, (select count(*) from outbox_parked) as parked
+
+-- name: undone
+-- Return how many commands a participant has accepted and not finished.
+select count(*) as commands from participant_work
