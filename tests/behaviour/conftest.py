@@ -24,8 +24,8 @@ def played(stack: LocalStack) -> Iterator[Mapping[str, Played]]:
     name = f"behaviour-{os.getpid()}"
     names = [kind.name for kind in _KINDS if kind.has_outbox]
     outboxes = {each: f"{name}_{each}".replace("-", "_") for each in [*names, PARTICIPANT]}
-    servers.ensure_database(outboxes[PARTICIPANT])
-    listed = {each: servers.dsn(database) for each, database in outboxes.items()}
+    servers.ensure_database(PARTICIPANT, outboxes[PARTICIPANT])
+    listed = {each: servers.dsn(each, database) for each, database in outboxes.items()}
     settings = {"relay": {"SAGABUS_OUTBOXES": json.dumps(listed)}}
     logs = Path("build") / f"{name}-logs"
     with System(servers, logs, name=name, settings=settings, kinds=_KINDS) as system:

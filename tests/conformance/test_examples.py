@@ -83,7 +83,7 @@ NOT_THEIRS = {
 @pytest.fixture
 def system(stack: LocalStack, topic_prefix: str, tmp_path: Path) -> Iterator[System]:
     servers = Servers.of(stack)
-    outboxes = {name: servers.dsn(f"{topic_prefix}_{name}") for name in OUTBOXES}
+    outboxes = {name: servers.dsn(name, f"{topic_prefix}_{name}") for name in OUTBOXES}
     settings = {"relay": {"SAGABUS_OUTBOXES": json.dumps(outboxes)}}
     with System(servers, tmp_path, name=topic_prefix, settings=settings) as made:
         made.prepare()

@@ -187,6 +187,8 @@ async def test_what_does_not_fit_is_said_before_anything_runs(saga_kit: KitMaker
         saga_kit(TRIP).start()
     with pytest.raises(KitError, match="step_unknown"):
         saga_kit(TRIP).stub("boat")
+    with pytest.raises(KitError, match="has no step 'boat', but: car, hotel, pay"):
+        saga_kit(TRIP).on("boat")
     with pytest.raises(KitError, match="stub_of_own_step"):
         saga_kit(TRIP, shop()).stub("car")
     with pytest.raises(KitError, match="participant_twice"):
@@ -246,6 +248,14 @@ async def test_an_unmet_expectation_tells_all_differences_and_the_story(
     assert "states: expected" in told
     assert "undone" not in told
     assert "ƒ car.execute raised KeyError('a bug')" in told
+
+
+async def test_faults_that_never_happened_are_named(saga_kit: KitMaker) -> None:
+    kit = trip(saga_kit, conn=Ledger())
+    kit.on("car").repeat_command()
+    kit.on("hotel", "RESOLVE", attempt=2).lose_answer()
+    await kit.run()
+    assert kit.unused == ("hotel: RESOLVE of EXECUTE #2",)
 
 
 async def test_the_same_test_tells_the_same_story(saga_kit: KitMaker) -> None:

@@ -60,8 +60,8 @@ def pytest_runtest_makereport(
     """Show the timelines of a failed test's sagas."""
     report = yield
     maker = getattr(item, "funcargs", {}).get("saga_kit")
-    if maker is not None and report.when == "call" and report.failed:
-        for kit in maker.kits:
+    if report.when == "call" and report.failed:
+        for kit in getattr(maker, "kits", ()):
             report.sections += [(repr(saga), saga.timeline) for saga in kit.sagas]
     return report
 

@@ -11,10 +11,11 @@ from sagabus_core.names import MAX_BODY_BYTES
 from sagabus_messages import Command, Kind, OutboxRow, Record, Topics
 from sagabus_orchestrator import letters, rows
 from sagabus_orchestrator.catalog import CatalogWatcher
-from sagabus_orchestrator.desk import Desk, Outcome
+from sagabus_orchestrator.desk import Desk
 from sagabus_orchestrator.edits import edited_row, try_decode
 from sagabus_orchestrator.errors import OrphanedInstances, Refused, RivalStart, StaleCatalog
 from sagabus_orchestrator.letters import FOREIGN, SQL, Deed, Letter
+from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.works import read_batch
 from sagabus_store import Connection, Database, InboxWindow, now_ms, outbox
 

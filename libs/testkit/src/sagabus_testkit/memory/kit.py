@@ -109,7 +109,7 @@ class SagaKit:
         """
         known = self.definition.steps.get(step)
         if known is None:
-            raise KitError("step_unknown", f"{self.definition.workflow} has no step {step!r}")
+            raise self._unknown(step)
         first = step not in self._acts
         self._acts[step] = Acts(execute or Acts().execute, compensate, cancel, resolve)
         if first:
@@ -122,8 +122,18 @@ class SagaKit:
         attempt: int | None = 1,
         target: Phase | str | None = None,
     ) -> At:
-        """Name a place where something goes wrong; see `At` for what can."""
+        """Name a place where something goes wrong; see `At` for what can.
+
+        `step` is a step's name or the path of an activation.
+        """
+        if step not in self.definition.steps and step not in self.definition.nodes:
+            raise self._unknown(step)
         return self.script.on(step, phase, attempt, target)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Places that were named with `on` and that no saga has come to so far."""
+        return self.script.unused
 
     async def run(
         self,
@@ -238,6 +248,12 @@ class SagaKit:
             retriable=step.retriable,
         )
         participant.add(step.name, Anything, kind(self._part_of), options)
+
+    def _unknown(self, step: str) -> KitError:
+        names = ", ".join(self.definition.steps)
+        return KitError(
+            "step_unknown", f"{self.definition.workflow} has no step {step!r}, but: {names}"
+        )
 
     def _part_of(self, ctx: Context) -> tuple[Acts, Books]:
         return self._acts[ctx.step], self.books

@@ -144,6 +144,10 @@ class At:
             and self.attempt in {None, message.attempt}
         )
 
+    def __str__(self) -> str:
+        about = f" of {self.target}" if self.target else ""
+        return f"{self.step}: {self.phase}{about} #{self.attempt or 'any'}"
+
     def _with_command(self, fault: MessageFault) -> Self:
         self.command |= fault
         return self
@@ -174,6 +178,11 @@ class Script:
         place = At(step, asked, attempt, about)
         self._places.append(place)
         return place
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Places that nothing has come to: a fault there has not happened."""
+        return tuple(str(place) for place in self._places if not place.used)
 
     def about_command(self, command: Command) -> MessageFault:
         """Return what the network does to this command, the first time that it is sent."""
