@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from sagabus_bus import BusError, KafkaConnection, Published, Publisher, Tail
+from sagabus_bus import (
+    BusError,
+    BusUnavailable,
+    KafkaConnection,
+    Published,
+    Publisher,
+    Refused,
+    Tail,
+)
 from sagabus_conformance.errors import ConformanceError
 from sagabus_conformance.evidence import Asked, Dead, Heard
 from sagabus_messages import (
@@ -28,6 +36,7 @@ from sagabus_messages import (
 __all__ = ["Box", "Lab", "now_ms"]
 
 RETRY_S: Final = 0.2
+SEND_S: Final = 60.0
 
 
 def now_ms() -> int:
@@ -83,13 +92,20 @@ class Lab:
         return self._boxes.setdefault(saga_id, Box(saga_id))
 
     async def send(self, asked: Sequence[tuple[Box, Asked]]) -> None:
-        """Write records in this order and return once all are in the log."""
+        """Write records in this order and return once all are in the log.
+
+        Raises `BusUnavailable` where Kafka does not take them in a minute.
+        """
         for box, each in asked:
             box.said.append(each)
         waiting = [each.row for _, each in asked]
-        while waiting:
-            self.check()
-            waiting = await self._publish(waiting)
+        try:
+            async with asyncio.timeout(SEND_S):
+                while waiting:
+                    self.check()
+                    waiting = await self._publish(waiting)
+        except TimeoutError as cause:
+            raise BusUnavailable("bus_unavailable", f"nothing written in {SEND_S:g} s") from cause
 
     async def _publish(self, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
         try:
@@ -101,6 +117,9 @@ class Lab:
         if not outcomes:
             await asyncio.sleep(RETRY_S)
             return list(rows)
+        for outcome in outcomes:
+            if isinstance(outcome, Refused):
+                raise outcome.error
         pairs = zip(rows, outcomes, strict=True)
         return [row for row, outcome in pairs if not isinstance(outcome, Published)]
 

@@ -18,6 +18,7 @@ from sagabus_conformance.lab import Lab
 from sagabus_conformance.ports import EffectCounter, Killer
 from sagabus_conformance.profile import Profile
 from sagabus_conformance.report import Finding, Report, Verdict
+from sagabus_core.errors import SagabusError
 from sagabus_messages import Topics
 
 __all__ = ["Plan", "run_suite"]
@@ -99,13 +100,19 @@ class _Run:
         return True
 
     async def _gather(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for check in ALL:
-                reason = check.need(self.plan.profile)
-                if reason is None:
-                    group.create_task(self._one(check, self.open_case(check.name)))
-                else:
-                    self._note(check, reason)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for check in ALL:
+                    self._begin(check, group)
+        except* SagabusError as several:
+            raise several.exceptions[0] from None
+
+    def _begin(self, check: Check, group: asyncio.TaskGroup) -> None:
+        reason = check.need(self.plan.profile)
+        if reason is None:
+            group.create_task(self._one(check, self.open_case(check.name)))
+        else:
+            self._note(check, reason)
 
     async def _one(self, check: Check, case: Case) -> None:
         try:

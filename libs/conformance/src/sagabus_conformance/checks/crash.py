@@ -59,7 +59,11 @@ class Crash:
     async def _closed(self, case: Case) -> bool:
         if case.profile.retriable:
             return False
-        answer = await case.ask(case.resolve(Phase.EXECUTE))
+        try:
+            answer = await case.ask(case.resolve(Phase.EXECUTE))
+        except Breach as breach:
+            self.troubles.append((case, breach))
+            return False
         return answer.status is ResultStatus.REJECTED
 
     async def _interrupt(
