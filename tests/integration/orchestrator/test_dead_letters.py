@@ -73,9 +73,19 @@ async def sent(rig: Rig) -> list[OutboxRow]:
 async def refused_command(rig: Rig, key: str = "ORD-1") -> Record:
     """Start a saga and return the record of its first command, which its participant refused."""
     await rig.process(rig.start_record(key))
-    record = rig.record((await sent(rig))[-1])
+    (row,) = await sent(rig)
+    await rig.run("delete from outbox")
+    record = rig.record(expiring(rig, row, 3_600_000))
     await keep(rig, letter(record))
     return record
+
+
+def expiring(rig: Rig, row: OutboxRow, in_ms: int) -> OutboxRow:
+    """Return a command that expires at another time: the steps of these tests are hasty."""
+    body = decode(rig.record(row), TOPICS).body
+    assert isinstance(body, Command)
+    changed = body.model_copy(update={"expires_at_ms": rig.now_ms() + in_ms})
+    return encode(changed, row.topic, Stamp(SOURCE, rig.now_ms()))
 
 
 def problem(said: dict[str, Any]) -> str:
@@ -141,12 +151,11 @@ async def test_a_result_that_met_a_bug_is_applied_once_after_the_fix(
 
 async def test_a_command_goes_out_again_byte_by_byte(rig: Rig, shell: Shell) -> None:
     record = await refused_command(rig)
-    (before,) = await sent(rig)
     await shell("dlt", "redrive", id_of(record), *WHY, "--dry-run")
-    assert await sent(rig) == [before]
+    assert await sent(rig) == []
     place = f"{record.topic}/{record.partition}/{record.offset}"
     await shell("dlt", "redrive", place, *WHY)
-    assert await sent(rig) == [before, before]
+    assert await sent(rig) == [OutboxRow(record.topic, record.key, record.headers, record.value)]
 
 
 async def test_an_edited_command_has_a_new_ce_id_and_the_same_effect(
@@ -165,7 +174,8 @@ async def test_an_edited_command_has_a_new_ce_id_and_the_same_effect(
     assert problem(await edit(REFUSED, attempt=2)) == "identity_mismatch"
     assert problem(await edit(REFUSED, payload=None)) == "edit_changes_command"
     await edit(0, payload={**body["payload"], "data": {"sku": "gadget"}})
-    original, edited = (decode(rig.record(row), TOPICS) for row in await sent(rig))
+    (row,) = await sent(rig)
+    original, edited = decode(record, TOPICS), decode(rig.record(row), TOPICS)
     assert isinstance(original.body, Command)
     assert isinstance(edited.body, Command)
     assert edited.meta.ce_id == ids.redrive_id(original.body.command_id, "op 0")
@@ -181,11 +191,7 @@ async def test_an_edited_command_has_a_new_ce_id_and_the_same_effect(
 
 async def test_an_expired_command_is_refused(rig: Rig, shell: Shell) -> None:
     await rig.process(rig.start_record())
-    (row,) = await sent(rig)
-    body = decode(rig.record(row), TOPICS).body
-    assert isinstance(body, Command)
-    expired = body.model_copy(update={"expires_at_ms": rig.now_ms() - 5_000})
-    record = rig.record(encode(expired, row.topic, Stamp(SOURCE, rig.now_ms())))
+    record = rig.record(expiring(rig, (await sent(rig))[0], -5_000))
     await keep(rig, letter(record))
     said = await shell("dlt", "redrive", id_of(record), *WHY, code=REFUSED)
     assert problem(said) == "command_expired"
@@ -272,7 +278,7 @@ async def test_two_operators_at_once_have_one_effect(rig: Rig) -> None:
     )
     codes = [getattr(outcome, "code", "done") for outcome in outcomes]
     assert sorted(codes) == ["dead_letter_closed"] * 4 + ["done"]
-    assert len(await sent(rig)) == 2
+    assert len(await sent(rig)) == 1
 
 
 @pytest.mark.parametrize("days", [0, 40])

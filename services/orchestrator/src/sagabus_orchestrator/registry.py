@@ -98,12 +98,13 @@ class Registry:
         return known
 
     async def activate(self, ref: DefinitionRef, missing_topics: TopicCheck) -> Published:
-        """Let starts use a version. Refused (`topics_missing`) until its topics exist."""
+        """Let starts use a version. Refused (`topics_missing`) until its topics exist.
+
+        The `.dlt` topics too: the orchestrator reads them, and is not ready without.
+        """
         published = await self.get(ref)
-        participants = self.parse(published.document).participants
-        wanted = [
-            t(p) for p in sorted(participants) for t in (self._topics.command, self._topics.result)
-        ]
+        catalogue = self._topics.catalogue(self.parse(published.document).participants)
+        wanted = [spec.name for spec in catalogue if spec.participant is not None]
         missing = list(await missing_topics(wanted))
         if missing:
             raise Refused(
