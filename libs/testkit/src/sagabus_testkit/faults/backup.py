@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from sagabus_store import Queries
 from sagabus_testkit.eventually import eventually_sync
 from sagabus_testkit.stack import Postgres, StackError
 from sagabus_testkit.stack.commands import run
@@ -17,6 +18,7 @@ from sagabus_testkit.stack.postgres_install import find_postgres, unprivileged_i
 
 __all__ = ["PostgresBackup"]
 
+SQL: Final = Queries("sagabus_testkit", "faults/sql/backup.sql")
 _WITHIN_S: Final = 60.0
 
 
@@ -55,13 +57,13 @@ class PostgresBackup:
 
     def now(self, postgres: Postgres) -> str:
         """Return the instant of the server's clock, as `restore` takes it."""
-        return str(postgres.ask("select clock_timestamp()::text"))
+        return str(postgres.ask(SQL["now"]))
 
     def restore(self, postgres: Postgres, instant: str) -> None:
         """Lose the server, and start it as it was at `instant`."""
-        segment = str(postgres.ask("select pg_walfile_name(pg_switch_wal())"))
+        segment = str(postgres.ask(SQL["end_segment"]))
         eventually_sync(
-            lambda: str(postgres.ask("select last_archived_wal from pg_stat_archiver")) >= segment,
+            lambda: str(postgres.ask(SQL["last_archived"])) >= segment,
             within=_WITHIN_S,
             what=f"{segment} is archived",
         )
@@ -99,6 +101,6 @@ class PostgresBackup:
 
 def _takes_writes(postgres: Postgres) -> bool:
     try:
-        return bool(postgres.ask("select not pg_is_in_recovery()"))
+        return bool(postgres.ask(SQL["takes_writes"]))
     except StackError:
         return False  # it still starts
