@@ -5,7 +5,7 @@ from __future__ import annotations
 from sagabus_core.definitions.model import ChoiceNode, StepNode
 from sagabus_core.engine.draft import Draft, activation_key, branch_key
 from sagabus_core.engine.effects import FactKind
-from sagabus_core.engine.frontier import steps_below, walk
+from sagabus_core.engine.frontier import steps_below, walk_on
 from sagabus_core.engine.mapping import build_payload
 from sagabus_core.engine.vocabulary import ManualReason
 from sagabus_core.errors import ConditionError, InvalidValue
@@ -14,21 +14,21 @@ from sagabus_core.payload import Payload
 __all__ = ["choose", "payload_for", "ready_steps"]
 
 
-def ready_steps(draft: Draft) -> tuple[list[StepNode], bool]:
-    """Return the steps that may start now, and whether the whole flow is finished.
+def ready_steps(draft: Draft) -> tuple[list[str], bool]:
+    """Return the steps that may start now, by path, and whether the whole flow is finished.
 
     Choices on the way are made first; one that cannot be made asks for a person.
     """
-    while True:
-        found: list[StepNode | ChoiceNode] = []
-        finished = walk(draft.definition.flow, draft, found)
-        choices = [node for node in found if isinstance(node, ChoiceNode)]
-        if not choices:
-            return [node for node in found if isinstance(node, StepNode)], finished
-        for choice in choices:
-            _evaluate(draft, choice)
-        if draft.reasons:
-            return [], False
+    if draft.ahead is None:
+        return [], False
+    found: list[StepNode | ChoiceNode] = []
+    finished = walk_on(draft.ahead, draft, found)
+    choices = [node for node in found if isinstance(node, ChoiceNode)]
+    if not choices:
+        return [node.path for node in found], finished
+    for choice in choices:
+        _evaluate(draft, choice)
+    return ready_steps(draft) if not draft.reasons else ([], False)
 
 
 def _evaluate(draft: Draft, choice: ChoiceNode) -> None:

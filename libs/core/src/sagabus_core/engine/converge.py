@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sagabus_core.engine.advance import payload_for, ready_steps
 from sagabus_core.engine.deadlines import live_tracks
 from sagabus_core.engine.draft import PLAN_KEY, Draft
@@ -9,6 +11,7 @@ from sagabus_core.engine.effects import FactKind
 from sagabus_core.engine.plan import freeze, is_proved
 from sagabus_core.engine.snapshot import Activation, Track, evolve
 from sagabus_core.engine.steering import (
+    ABOUT,
     ask_of,
     command_for,
     enter_cancelling,
@@ -21,7 +24,13 @@ from sagabus_core.vocabulary import Direction, SagaStatus
 __all__ = ["converge", "running_member", "status_of"]
 
 _RUNNING_UNDO = (MemberState.COMPENSATING, MemberState.RESOLVING)
-_FRESH = Activation(ForwardState.EXECUTING)
+_FORWARD: Final = Direction.FORWARD
+_COMPENSATING: Final = Direction.COMPENSATING
+_RUNNING: Final = SagaStatus.RUNNING
+_EXECUTING: Final = ForwardState.EXECUTING
+_EXECUTE: Final = Channel.EXECUTE
+_COMMAND: Final = FactKind.COMMAND
+_FRESH = Activation(_EXECUTING)
 
 
 def converge(draft: Draft) -> None:
@@ -30,8 +39,8 @@ def converge(draft: Draft) -> None:
     PAUSED and MANUAL go nowhere and issue nothing: only their status is brought up to date.
     """
     if draft.active:
-        starting = _go_forward(draft) if draft.direction is Direction.FORWARD else []
-        if draft.direction is Direction.COMPENSATING and not draft.reasons:
+        starting = _go_forward(draft) if draft.direction is _FORWARD else []
+        if draft.direction is _COMPENSATING and not draft.reasons:
             _go_back(draft)
         if draft.active:
             _issue(draft, starting)
@@ -45,16 +54,18 @@ def status_of(draft: Draft) -> SagaStatus:
     """Return the status that the states make; the terminal ones are set where they are earned."""
     if draft.reasons:
         return SagaStatus.MANUAL_INTERVENTION
-    if draft.direction is Direction.COMPENSATING:
+    if draft.direction is _COMPENSATING:
         path = running_member(draft)
         asks = path is not None and draft.members[path].state is MemberState.RESOLVING
         return SagaStatus.WAITING_RESOLUTION if asks else SagaStatus.COMPENSATING
+    if not draft.live:
+        return _RUNNING
     states = [activation.state for activation in draft.live.values()]
     if ForwardState.RESOLVING in states:
         return SagaStatus.WAITING_RESOLUTION
-    if ForwardState.CANCELLING in states or (states and draft.abort is not None):
+    if ForwardState.CANCELLING in states or draft.abort is not None:
         return SagaStatus.CANCELLING
-    return SagaStatus.RUNNING
+    return _RUNNING
 
 
 def running_member(draft: Draft) -> str | None:
@@ -71,14 +82,14 @@ def _go_forward(draft: Draft) -> list[str]:
         if not draft.live:
             freeze(draft)
         return []
-    if status_of(draft) is not SagaStatus.RUNNING:
+    if status_of(draft) is not _RUNNING:
         return []
-    steps, finished = ready_steps(draft)
-    if steps or finished:
-        draft.set_status(SagaStatus.RUNNING)
+    starting, finished = ready_steps(draft)
+    if starting or finished:
+        draft.set_status(_RUNNING)
     if finished:
         draft.set_status(SagaStatus.COMPLETED)
-    return [node.path for node in steps]
+    return starting
 
 
 def _go_back(draft: Draft) -> None:
@@ -107,7 +118,7 @@ def _issue(draft: Draft, starting: list[str]) -> None:
     ]
     due += [(path, _FRESH) for path in starting]
     payloads: list[Payload | None] = [
-        payload_for(draft, path) if track.state is ForwardState.EXECUTING else None
+        payload_for(draft, path) if track.state is _EXECUTING else None
         for path, track in due
     ]
     if draft.reasons:
@@ -144,10 +155,10 @@ def _issue_one(draft: Draft, path: str, track: Track, payload: Payload | None) -
         "deadline_at_ms": command.expires_at_ms,
         ask.used: getattr(track, ask.used) + 1,
     }
-    if isinstance(track, Activation) and ask.channel is Channel.EXECUTE:
+    if isinstance(track, Activation) and ask.channel is _EXECUTE:
         # The latest one: a clock that was set back must not hide that an earlier one still lives.
         expiry = max(track.execute_expires_at_ms, command.expires_at_ms)
         changes["execute_expires_at_ms"] = expiry
     draft.put(path, evolve(track, **changes))
     draft.effects.append(command)
-    draft.fact(FactKind.COMMAND, path, None, track.state, {**ask.about, "attempt": attempt})
+    draft.fact(_COMMAND, path, None, track.state, {**ABOUT[ask.channel], "attempt": attempt})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
 
 from sagabus_core.definitions.model import (
     ChoiceNode,
@@ -16,7 +16,9 @@ from sagabus_core.definitions.model import (
 from sagabus_core.engine.snapshot import Activation
 from sagabus_core.engine.vocabulary import ForwardState
 
-__all__ = ["View", "chosen_branch", "frontier", "skipped", "steps_below", "walk"]
+__all__ = ["View", "chosen_branch", "frontier", "skipped", "steps_below", "walk_on"]
+
+_SUCCEEDED: Final = ForwardState.SUCCEEDED
 
 
 class View(Protocol):
@@ -47,9 +49,10 @@ def walk(node: Node, view: View, found: list[StepNode | ChoiceNode]) -> bool:
             activation = view.activations.get(node.path)
             if activation is None:
                 found.append(node)
-            return activation is not None and activation.state is ForwardState.SUCCEEDED
+                return False
+            return activation.state is _SUCCEEDED
         case SequenceNode():
-            return _walk_sequence(node, view, found)
+            return walk_on(node.children, view, found)
         case ParallelNode():
             # Every branch is walked: `all` over a generator would stop at the first unfinished one.
             return all([walk(branch.body, view, found) for branch in node.branches])  # noqa: C419
@@ -61,13 +64,10 @@ def walk(node: Node, view: View, found: list[StepNode | ChoiceNode]) -> bool:
             return walk(chosen_branch(node, branch), view, found)
 
 
-def _walk_sequence(node: SequenceNode, view: View, found: list[StepNode | ChoiceNode]) -> bool:
-    activations = view.activations
-    for child in node.children:
-        done = isinstance(child, StepNode) and child.path in activations
-        if done and activations[child.path].state is ForwardState.SUCCEEDED:  # type: ignore[union-attr]  # a step
-            continue
-        if not walk(child, view, found):
+def walk_on(nodes: Iterable[Node], view: View, found: list[StepNode | ChoiceNode]) -> bool:
+    """Walk one node after the other, up to the first unfinished one; return whether none is."""
+    for node in nodes:
+        if not walk(node, view, found):
             return False
     return True
 
