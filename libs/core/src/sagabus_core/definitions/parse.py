@@ -88,9 +88,8 @@ def parse_definition(document: object, conditions: Conditions) -> Definition:
         raise InvalidDefinition([Problem("", "object_expected", "write a JSON object")])
     # fmt: off
     return Definition(
-        workflow, version, tenant, sha256_hex(canonical), root, steps, variables,
-        reader.flow.nodes, reader.flow.choices, nodes_behind(root), document, conditions, start,
-        output,
+        workflow, version, tenant, sha256_hex(canonical), root, steps, variables, reader.flow.nodes,
+        reader.flow.choices, nodes_behind(root), document, conditions, start, output,
     )
     # fmt: on
 

@@ -14,21 +14,23 @@ from sagabus_core.payload import Payload
 __all__ = ["choose", "payload_for", "ready_steps"]
 
 
-def ready_steps(draft: Draft) -> tuple[list[str], bool]:
-    """Return the steps that may start now, by path, and whether the whole flow is finished.
+def ready_steps(draft: Draft) -> tuple[list[StepNode], bool]:
+    """Return the steps that may start now, and whether the whole flow is finished.
 
     Choices on the way are made first; one that cannot be made asks for a person.
     """
     if draft.ahead is None:
         return [], False
-    found: list[StepNode | ChoiceNode] = []
-    finished = walk_on(draft.ahead, draft, found)
-    choices = [node for node in found if isinstance(node, ChoiceNode)]
-    if not choices:
-        return [node.path for node in found], finished
-    for choice in choices:
-        _evaluate(draft, choice)
-    return ready_steps(draft) if not draft.reasons else ([], False)
+    while True:
+        steps: list[StepNode] = []
+        choices: list[ChoiceNode] = []
+        finished = walk_on(draft.ahead, draft, steps, choices)
+        if not choices:
+            return steps, finished
+        for choice in choices:
+            _evaluate(draft, choice)
+        if draft.reasons:
+            return [], False
 
 
 def _evaluate(draft: Draft, choice: ChoiceNode) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from sagabus_core.definitions.model import StepNode
 from sagabus_core.engine.advance import payload_for, ready_steps
 from sagabus_core.engine.deadlines import live_tracks
 from sagabus_core.engine.draft import PLAN_KEY, Draft
 from sagabus_core.engine.effects import FactKind
 from sagabus_core.engine.plan import freeze, is_proved
-from sagabus_core.engine.snapshot import Activation, Track, evolve
+from sagabus_core.engine.snapshot import Activation, Track, asked
 from sagabus_core.engine.steering import (
     ABOUT,
     ask_of,
@@ -17,7 +18,7 @@ from sagabus_core.engine.steering import (
     enter_cancelling,
     enter_resolving,
 )
-from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
+from sagabus_core.engine.vocabulary import ForwardState, ManualReason, MemberState
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Direction, SagaStatus
 
@@ -28,7 +29,6 @@ _FORWARD: Final = Direction.FORWARD
 _COMPENSATING: Final = Direction.COMPENSATING
 _RUNNING: Final = SagaStatus.RUNNING
 _EXECUTING: Final = ForwardState.EXECUTING
-_EXECUTE: Final = Channel.EXECUTE
 _COMMAND: Final = FactKind.COMMAND
 _FRESH = Activation(_EXECUTING)
 
@@ -76,7 +76,7 @@ def running_member(draft: Draft) -> str | None:
     return next(under_way, None) or next(waiting, None)
 
 
-def _go_forward(draft: Draft) -> list[str]:
+def _go_forward(draft: Draft) -> list[StepNode]:
     """Freeze an abort that waits for nothing, or return the steps whose first EXECUTE is due."""
     if draft.abort is not None:
         if not draft.live:
@@ -107,23 +107,21 @@ def _go_back(draft: Draft) -> None:
     draft.set_status(SagaStatus.COMPENSATED)
 
 
-def _issue(draft: Draft, starting: list[str]) -> None:
+def _issue(draft: Draft, starting: list[StepNode]) -> None:
     """Issue the next attempt of whatever has no obligation of its own, then first attempts.
 
     All payloads are built before the first command: a transaction that ends in MANUAL issues none.
     """
     _turn_executes(draft)
-    due: list[tuple[str, Track]] = [
-        (path, track) for path, track in live_tracks(draft) if _is_idle(track)
-    ]
-    due += [(path, _FRESH) for path in starting]
-    payloads: list[Payload | None] = [
-        payload_for(draft, path) if track.state is _EXECUTING else None
-        for path, track in due
-    ]
+    due: list[tuple[str, Track, Payload | None]] = []
+    for path, track in live_tracks(draft):
+        if _is_idle(track):
+            executing = track.state is _EXECUTING
+            due.append((path, track, payload_for(draft, path) if executing else None))
+    due += [(node.path, _FRESH, payload_for(draft, node.path)) for node in starting]
     if draft.reasons:
         return
-    for (path, track), payload in zip(due, payloads, strict=True):
+    for path, track, payload in due:
         _issue_one(draft, path, track, payload)
 
 
@@ -147,18 +145,10 @@ def _turn_executes(draft: Draft) -> None:
 
 def _issue_one(draft: Draft, path: str, track: Track, payload: Payload | None) -> None:
     ask = ask_of(track)
-    attempt = track.attempts.get(ask.channel, 0) + 1
+    channel = ask.channel
+    attempt = track.attempts.get(channel, 0) + 1
     operation_id = track.recovery_operation_id
-    command = command_for(draft, path, ask.channel, attempt, operation_id, payload)
-    changes: dict[str, object] = {
-        "attempts": {**track.attempts, ask.channel: attempt},
-        "deadline_at_ms": command.expires_at_ms,
-        ask.used: getattr(track, ask.used) + 1,
-    }
-    if isinstance(track, Activation) and ask.channel is _EXECUTE:
-        # The latest one: a clock that was set back must not hide that an earlier one still lives.
-        expiry = max(track.execute_expires_at_ms, command.expires_at_ms)
-        changes["execute_expires_at_ms"] = expiry
-    draft.put(path, evolve(track, **changes))
+    command = command_for(draft, path, channel, attempt, operation_id, payload)
+    draft.put(path, asked(track, command, ask.used))
     draft.effects.append(command)
-    draft.fact(_COMMAND, path, None, track.state, {**ABOUT[ask.channel], "attempt": attempt})
+    draft.fact(_COMMAND, path, None, track.state, {**ABOUT[channel], "attempt": attempt})

@@ -10,9 +10,10 @@ from typing import Final
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions.model import Definition, Node, StepDefinition, StepKind
-from sagabus_core.engine.effects import Effect, FactKind, JournalFact, Metric, MetricName, make
+from sagabus_core.engine.effects import Effect, FactKind, JournalFact, Metric, MetricName
 from sagabus_core.engine.events import Trigger
 from sagabus_core.engine.reasons import CONFLICTS
+from sagabus_core.engine.records import make
 from sagabus_core.engine.snapshot import (
     OPEN_STATES,
     Activation,
@@ -98,8 +99,7 @@ class Draft:
     ) -> None:
         self.definition = definition
         self.base = base
-        self.trigger = trigger
-        self.now_at_ms = now_at_ms
+        self.trigger, self.now_at_ms = trigger, now_at_ms
         self.status = base.status
         self.control = base.control
         self.direction = base.direction
@@ -119,8 +119,7 @@ class Draft:
         # What runs and is not held has issued whatever was ready: only news can open the way.
         at_rest = self.status is _RUNNING and self.control is _ACTIVE
         self.ahead: tuple[Node, ...] | None = None if at_rest else (definition.flow,)
-        self.early_wakeup = False
-        self.deadline_told = False
+        self.early_wakeup = self.deadline_told = False
         self.effects: list[Effect] = []
         self.facts = 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sagabus_core import ids
 from sagabus_core.canonical import JsonValue
@@ -23,14 +23,7 @@ __all__ = [
     "LifecycleChanged",
     "Metric",
     "MetricName",
-    "make",
 ]
-
-make: Final = tuple.__new__
-"""`make(Record, fields)` is what the constructor of a named tuple does, at a third of its price.
-
-For what every transition makes; all fields have to be there, in their order.
-"""
 
 
 class IssueCommand(NamedTuple):

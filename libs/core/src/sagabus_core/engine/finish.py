@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sagabus_core.engine.draft import Draft
-from sagabus_core.engine.effects import LifecycleChanged, make
+from sagabus_core.engine.effects import LifecycleChanged
 from sagabus_core.engine.mapping import build_payload
+from sagabus_core.engine.records import make
 from sagabus_core.engine.snapshot import Decision, Snapshot
 from sagabus_core.errors import InvalidValue
 from sagabus_core.payload import Payload

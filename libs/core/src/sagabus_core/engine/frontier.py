@@ -38,45 +38,48 @@ def chosen_branch(node: ChoiceNode, branch: str) -> Node:
     return next(each.body for each in node.branches if each.name == branch)
 
 
-def walk(node: Node, view: View, found: list[StepNode | ChoiceNode]) -> bool:
-    """Append what is next below `node` to `found`; return whether `node` is finished.
+def walk_on(
+    nodes: Iterable[Node], view: View, steps: list[StepNode], choices: list[ChoiceNode]
+) -> bool:
+    """Walk one node after the other, up to the first unfinished one; return whether none is.
 
-    A sequence yields its first unfinished child, a parallel all of its branches, a choice the
-    branch it took. A rejected or cancelled activation is unfinished and yields nothing.
+    What is next is appended to `steps` and `choices`. A sequence yields its first unfinished child,
+    a parallel all of its branches, a choice the branch it took. A rejected or cancelled activation
+    is unfinished and yields nothing.
     """
-    match node:
-        case StepNode():
-            activation = view.activations.get(node.path)
-            if activation is None:
-                found.append(node)
-                return False
-            return activation.state is _SUCCEEDED
-        case SequenceNode():
-            return walk_on(node.children, view, found)
-        case ParallelNode():
-            # Every branch is walked: `all` over a generator would stop at the first unfinished one.
-            return all([walk(branch.body, view, found) for branch in node.branches])  # noqa: C419
-        case ChoiceNode():
-            branch = view.branches.get(node.path)
-            if branch is None:
-                found.append(node)
-                return False
-            return walk(chosen_branch(node, branch), view, found)
-
-
-def walk_on(nodes: Iterable[Node], view: View, found: list[StepNode | ChoiceNode]) -> bool:
-    """Walk one node after the other, up to the first unfinished one; return whether none is."""
-    for node in nodes:
-        if not walk(node, view, found):
+    for node in nodes:  # noqa: SIM110  # a generator would double the price of the usual one node
+        if not _walk(node, view, steps, choices):
             return False
     return True
 
 
+def _walk(node: Node, view: View, steps: list[StepNode], choices: list[ChoiceNode]) -> bool:
+    match node:
+        case StepNode():
+            activation = view.activations.get(node.path)
+            if activation is None:
+                steps.append(node)
+                return False
+            return activation.state is _SUCCEEDED
+        case SequenceNode():
+            return walk_on(node.children, view, steps, choices)
+        case ParallelNode():
+            # Every branch is walked: `all` over a generator would stop at the first unfinished one.
+            return all([_walk(each.body, view, steps, choices) for each in node.branches])  # noqa: C419
+        case ChoiceNode():
+            branch = view.branches.get(node.path)
+            if branch is None:
+                choices.append(node)
+                return False
+            return _walk(chosen_branch(node, branch), view, steps, choices)
+
+
 def frontier(definition: Definition, view: View) -> tuple[StepNode | ChoiceNode, ...]:
-    """Return the steps and choices that may be visited next; empty if nothing is."""
-    found: list[StepNode | ChoiceNode] = []
-    walk(definition.flow, view, found)
-    return tuple(found)
+    """Return the steps, then the choices, that may be visited next; empty if nothing is."""
+    steps: list[StepNode] = []
+    choices: list[ChoiceNode] = []
+    walk_on((definition.flow,), view, steps, choices)
+    return (*steps, *choices)
 
 
 def steps_below(node: Node) -> tuple[StepNode, ...]:

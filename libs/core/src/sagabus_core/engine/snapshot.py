@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from sagabus_core.canonical import JsonValue
-from sagabus_core.engine.effects import Effect, IssueCommand, make
+from sagabus_core.engine.effects import Effect, IssueCommand
+from sagabus_core.engine.records import make
 from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Control, Direction, SagaStatus
@@ -29,6 +29,7 @@ __all__ = [
     "Snapshot",
     "Track",
     "answered",
+    "asked",
     "evolve",
 ]
 
@@ -41,7 +42,8 @@ OPEN_STATES: Final = frozenset(
 """States of an activation that was issued and has no definitive outcome."""
 
 
-_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+_NONE: Final[Mapping[Any, Any]] = {}
+"""Shared by all; a `MappingProxyType` around it would make every copy of it six times as slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,10 @@ class Decision(NamedTuple):
 _Record = TypeVar("_Record", bound=Activation | Member)
 _POSITIONS: Final = {name: position for position, name in enumerate(Activation._fields)}
 """Of the fields of both kinds: those of a member come first in an activation too."""
+_ATTEMPTS: Final = _POSITIONS["attempts"]
+_DEADLINE: Final = _POSITIONS["deadline_at_ms"]
+_EXECUTE_EXPIRES: Final = _POSITIONS["execute_expires_at_ms"]
+_EXECUTE: Final = Channel.EXECUTE
 
 
 def evolve(record: _Record, **changes: object) -> _Record:
@@ -210,3 +216,16 @@ def evolve(record: _Record, **changes: object) -> _Record:
 def answered(record: _Record, answers: Mapping[str, str]) -> _Record:
     """Return a copy with other answers."""
     return make(type(record), (record.state, record.attempts, answers, *record[3:]))
+
+
+def asked(record: _Record, command: IssueCommand, used: str) -> _Record:
+    """Return a copy whose last attempt is this command; `used` is the counter that it uses up."""
+    values: list[Any] = list(record)
+    channel, expires_at_ms = command.channel, command.expires_at_ms
+    values[_ATTEMPTS] = {**record.attempts, channel: command.attempt}
+    values[_DEADLINE] = expires_at_ms
+    values[_POSITIONS[used]] += 1
+    if channel is _EXECUTE and expires_at_ms > values[_EXECUTE_EXPIRES]:
+        # The latest one: a clock that was set back must not hide that an earlier one still lives.
+        values[_EXECUTE_EXPIRES] = expires_at_ms
+    return make(type(record), values)

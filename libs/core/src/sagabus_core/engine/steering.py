@@ -10,7 +10,8 @@ from uuid import UUID
 from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions.model import Backoff, StepDefinition, Timing
 from sagabus_core.engine.draft import Draft, reason_key
-from sagabus_core.engine.effects import IssueCommand, MetricName, make
+from sagabus_core.engine.effects import IssueCommand, MetricName
+from sagabus_core.engine.records import make
 from sagabus_core.engine.snapshot import Activation, Member, Track
 from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
 from sagabus_core.errors import IllegalTransition
