@@ -100,7 +100,7 @@ def timing_of(step: StepDefinition, channel: Channel) -> Timing:
             timing = step.cancel
         case Channel.COMPENSATE:
             timing = step.compensate
-        case _:
+        case Channel.RESOLVE_EXECUTE | Channel.RESOLVE_COMPENSATE:
             timing = step.resolve
     if timing is None:
         raise IllegalTransition("illegal_transition", f"step {step.name} declares no {channel}")
