@@ -393,7 +393,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _mutation(
         "way-forgotten-while-paused",
         replace(PAIR, operations=("pause",)),
-        "I6",
+        "WAY",
         lambda: _engine("converge.ready_steps", _ready_by_news),
     ),
     # One per invariant.
