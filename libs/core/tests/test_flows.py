@@ -255,7 +255,8 @@ def instructions(length: int) -> int:
         frame.f_trace_opcodes, count = True, count + (what == "opcode")
         return trace
 
-    before, _ = sys.gettrace(), sys.settrace(trace)
+    before = sys.gettrace()
+    sys.settrace(trace)
     try:
         decide(saga.definition, saga.snapshot, event, saga.now_at_ms)
     finally:
