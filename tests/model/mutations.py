@@ -37,7 +37,7 @@ from sagabus_core.engine.advance import ready_steps
 from sagabus_core.engine.answers import _route
 from sagabus_core.engine.draft import Draft
 from sagabus_core.engine.effects import FactKind, JournalFact
-from sagabus_core.engine.frontier import walk
+from sagabus_core.engine.frontier import walk_on
 from sagabus_core.engine.inputs import Input
 from sagabus_core.engine.plan import build_plan, freeze
 from sagabus_core.engine.snapshot import Plan
@@ -152,13 +152,13 @@ def _forget_abort(_: Snapshot, __: Event, decision: Decision) -> Decision:
     waits = any(activation.is_open for activation in after.activations.values())
     if decision.absorbed or not waits or after.abort is None:
         return decision
-    return replace(decision, snapshot=after._replace(abort=None))
+    return decision._replace(snapshot=after._replace(abort=None))
 
 
 def _revive(before: Snapshot, _: Event, decision: Decision) -> Decision:
     if decision.absorbed or not before.status.is_terminal:
         return decision
-    return replace(decision, snapshot=decision.snapshot._replace(status=SagaStatus.RUNNING))
+    return decision._replace(snapshot=decision.snapshot._replace(status=SagaStatus.RUNNING))
 
 
 def _apply_again(before: Snapshot, event: Event, decision: Decision) -> Decision:
@@ -176,7 +176,7 @@ def _lose_facts(_: Snapshot, __: Event, decision: Decision) -> Decision:
     }
     if decision.absorbed:
         return decision
-    return replace(decision, snapshot=decision.snapshot._replace(activations=kept))
+    return decision._replace(snapshot=decision.snapshot._replace(activations=kept))
 
 
 def _consume(before: Snapshot, event: Event, decision: Decision) -> Decision:
@@ -189,7 +189,7 @@ def _consume(before: Snapshot, event: Event, decision: Decision) -> Decision:
         path: a._replace(deadline_at_ms=None) if a.deadline_at_ms == NOW else a
         for path, a in after.activations.items()
     }
-    return replace(decision, snapshot=after._replace(activations=kept))
+    return decision._replace(snapshot=after._replace(activations=kept))
 
 
 def _asks_once(track: Any) -> bool:
@@ -208,11 +208,17 @@ def _plan_with_rejected(definition: Definition, view: Any, saga: str, version: i
     return replace(made, members=made.members + more)
 
 
-def _walk_all(node: Any, view: Any, found: list[Any]) -> bool:
-    finished = True
-    for child in node.children:
-        finished = _walk(child, view, found) and finished
-    return finished
+def _walk_all(nodes: Any, view: Any, steps: list[Any], choices: list[Any]) -> bool:
+    """Do not wait for an unfinished child of the root before looking at the next one."""
+    children = [child for node in nodes for child in getattr(node, "children", (node,))]
+    finished = [walk_on((child,), view, steps, choices) for child in children]
+    return all(finished)
+
+
+def _ready_by_news(draft: Draft) -> tuple[list[Any], bool]:
+    """Look behind what has just succeeded only, even if nothing could start for a while."""
+    missed = draft.base.revision and draft.ahead == (draft.definition.flow,)
+    return ([], False) if missed else ready_steps(draft)
 
 
 def _ready_soon(draft: Draft) -> tuple[list[Any], bool]:
@@ -236,7 +242,6 @@ _is_idle = converge._is_idle
 _issue_one = converge._issue_one
 _running_member = converge.running_member
 _build_plan = build_plan
-_walk = walk
 
 
 def _engine(target: str, value: object) -> AbstractContextManager[Any]:
@@ -266,7 +271,7 @@ def _any_stay(draft: Draft, event: ResultReceived, track: Any, answer: Any) -> M
     return member_move(track.state, answer[1])
 
 
-def _freeze_at_once(draft: Draft) -> list[str]:
+def _freeze_at_once(draft: Draft) -> list[Any]:
     if draft.abort is None:
         return _go_forward(draft)
     freeze(draft)
@@ -385,6 +390,12 @@ MUTATIONS: tuple[Mutation, ...] = (
         "I9",
         lambda: patch.object(Draft, "active", _ALWAYS_ACTIVE),
     ),
+    _mutation(
+        "way-forgotten-while-paused",
+        replace(PAIR, operations=("pause",)),
+        "WAY",
+        lambda: _engine("converge.ready_steps", _ready_by_news),
+    ),
     # One per invariant.
     _mutation(
         "i1-plan-of-rejected", PAIR, "I1", lambda: _engine("plan.build_plan", _plan_with_rejected)
@@ -397,7 +408,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     _mutation("i5-terminal-revives", replace(PAIR, exact=True), "I5", lambda: _after(_revive)),
     _mutation("i6-never-armed", PAIR, "I6", lambda: _engine("decide.arm", _nothing)),
-    _mutation("i7-all-at-once", PAIR, "I7", lambda: _engine("advance.walk", _walk_all)),
+    _mutation("i7-all-at-once", PAIR, "I7", lambda: _engine("advance.walk_on", _walk_all)),
     _mutation("i8-issued-twice", PAIR, "I8", lambda: _engine("converge._issue_one", _issue_twice)),
     _mutation("i13-taken-twice", PAIR, "I13", lambda: _after(_apply_again)),
     _mutation(

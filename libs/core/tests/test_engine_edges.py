@@ -190,6 +190,10 @@ class TestTheInvariantsCanFail:
         answered = {"a": act._replace(answers={"E1": "S"})}
         self.broken("I14", fresh._replace(activations=answered), fresh)
         self.broken("I14", fresh._replace(activations={"a": done}), fresh)
+        self.broken("WAY", None, fresh._replace(activations={"a": done}))
+        stale = fresh._replace(generation=9)
+        stale.live = {}
+        self.broken("LIVE", None, stale)
         self.broken("REV", fresh, fresh._replace(generation=9))
 
     def back(self) -> SagaDriver:
@@ -199,5 +203,9 @@ class TestTheInvariantsCanFail:
         return driven
 
     def test_none_was_forgotten(self) -> None:
-        numbered = {f"I{number}" for number in range(1, 15)} - {"I10", "I13"}
+        numbered = {f"I{number}" for number in range(1, 15)} - {"I10", "I13"} | {
+            "WAY",
+            "LIVE",
+            "REV",
+        }
         assert numbered <= set(INVARIANTS)

@@ -1,6 +1,8 @@
 """Parallels, choices, variables and payloads."""
 
 import json
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from sagabus_core.engine import (
     LifecycleChanged,
     ManualReason,
     RecordOutcome,
+    ResultReceived,
+    decide,
     frontier,
     skipped,
 )
@@ -20,7 +24,7 @@ from sagabus_core.engine.mapping import MAX_PAYLOAD_BYTES
 from sagabus_core.errors import InvalidValue, OperationRefused
 from sagabus_core.payload import Payload
 from sagabus_core.testing import SagaDriver, choice, compensatable, document, parallel
-from sagabus_core.vocabulary import SagaStatus
+from sagabus_core.vocabulary import Phase, ResultStatus, SagaStatus
 
 JSON = {"content_type": "application/json", "schema_id": "s"}
 
@@ -235,3 +239,30 @@ def test_the_frontier_names_what_comes_next() -> None:
     saga = TestParallel().saga()
     saga.answer("all.x.a", "SUCCEEDED")
     assert frontier(saga.definition, saga.snapshot) == ()
+
+
+def instructions(length: int) -> int:
+    """Count the instructions of one decision, in the middle of a flow of so many steps."""
+    names = [f"s{number}" for number in range(length)]
+    saga = SagaDriver(document({name: compensatable() for name in names}, *names))
+    for name in names[: length // 2]:
+        saga.answer(name, "SUCCEEDED")
+    event = ResultReceived("e", names[length // 2], Phase.EXECUTE, 1, ResultStatus.SUCCEEDED)
+    count = 0
+
+    def trace(frame: FrameType, what: str, _: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, count = True, count + (what == "opcode")
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        decide(saga.definition, saga.snapshot, event, saga.now_at_ms)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_a_decision_costs_the_same_in_a_long_flow() -> None:
+    assert 0 < instructions(4) == instructions(40)

@@ -187,7 +187,7 @@ class Definition:
 
     `document` is what was published, `digest` the SHA-256 of its RFC 8785 form; two definitions
     are the same exactly if tenant, workflow, version and digest are. `nodes` and `choices` find
-    a node by the path of its activation.
+    a node by the path of its activation, `behind` what follows a step (`order.py`).
     """
 
     workflow: str
@@ -199,6 +199,7 @@ class Definition:
     variables: Mapping[str, VariableType] = field(repr=False)
     nodes: Mapping[str, StepNode] = field(repr=False)
     choices: Mapping[str, ChoiceNode] = field(repr=False)
+    behind: Mapping[str, tuple[Node, ...]] = field(repr=False, compare=False)
     document: Mapping[str, JsonValue] = field(repr=False)
     conditions: Conditions = field(repr=False, compare=False)
     input: StartContract | None = None

@@ -46,6 +46,7 @@ from sagabus_core.definitions.model import (
     StartContract,
     VariableType,
 )
+from sagabus_core.definitions.order import nodes_behind
 from sagabus_core.definitions.problems import InvalidDefinition, Problem, Problems
 from sagabus_core.definitions.rules import PivotRules, VariableRules
 from sagabus_core.definitions.steps import read_contract, read_steps
@@ -87,8 +88,8 @@ def parse_definition(document: object, conditions: Conditions) -> Definition:
         raise InvalidDefinition([Problem("", "object_expected", "write a JSON object")])
     # fmt: off
     return Definition(
-        workflow, version, tenant, sha256_hex(canonical), root, steps, variables,
-        reader.flow.nodes, reader.flow.choices, document, conditions, start, output,
+        workflow, version, tenant, sha256_hex(canonical), root, steps, variables, reader.flow.nodes,
+        reader.flow.choices, nodes_behind(root), document, conditions, start, output,
     )
     # fmt: on
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sagabus_core.definitions.model import ChoiceNode, StepNode
 from sagabus_core.engine.draft import Draft, activation_key, branch_key
 from sagabus_core.engine.effects import FactKind
-from sagabus_core.engine.frontier import steps_below, walk
+from sagabus_core.engine.frontier import steps_below, walk_on
 from sagabus_core.engine.mapping import build_payload
 from sagabus_core.engine.vocabulary import ManualReason
 from sagabus_core.errors import ConditionError, InvalidValue
@@ -19,12 +19,14 @@ def ready_steps(draft: Draft) -> tuple[list[StepNode], bool]:
 
     Choices on the way are made first; one that cannot be made asks for a person.
     """
+    if draft.ahead is None:
+        return [], False
     while True:
-        found: list[StepNode | ChoiceNode] = []
-        finished = walk(draft.definition.flow, draft, found)
-        choices = [node for node in found if isinstance(node, ChoiceNode)]
+        steps: list[StepNode] = []
+        choices: list[ChoiceNode] = []
+        finished = walk_on(draft.ahead, draft, steps, choices)
         if not choices:
-            return [node for node in found if isinstance(node, StepNode)], finished
+            return steps, finished
         for choice in choices:
             _evaluate(draft, choice)
         if draft.reasons:

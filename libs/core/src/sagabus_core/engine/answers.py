@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sagabus_core.canonical import JsonValue
 from sagabus_core.engine.draft import Draft, reason_key
 from sagabus_core.engine.effects import FactKind, MetricName
 from sagabus_core.engine.events import ResultReceived
 from sagabus_core.engine.forward import apply_move
-from sagabus_core.engine.inputs import ANSWERS, Input
-from sagabus_core.engine.snapshot import Activation, Track
+from sagabus_core.engine.inputs import ANSWERS, MEANINGS, Input
+from sagabus_core.engine.snapshot import Activation, Track, answered
 from sagabus_core.engine.table import (
     FACTS,
     Move,
@@ -24,6 +26,10 @@ from sagabus_core.errors import AttemptNeverIssued, InvalidValue
 
 __all__ = ["apply_result"]
 
+_CONFLICT: Final = Move.CONFLICT
+_NOTE: Final = Move.NOTE
+_ANSWER: Final = FactKind.ANSWER
+
 
 def apply_result(draft: Draft, event: ResultReceived) -> None:
     """Record an answer and route it; the same answer to the same attempt is absorbed.
@@ -37,13 +43,13 @@ def apply_result(draft: Draft, event: ResultReceived) -> None:
     if before is not None and letter in before.split("+"):
         return
     move = _route(draft, event, track, (channel, given))
-    if draft.terminal and move is not Move.CONFLICT:
-        move = Move.NOTE  # evidence only: terminal is final, also for what a person closed
+    if draft.terminal and move is not _CONFLICT:
+        move = _NOTE  # evidence only: terminal is final, also for what a person closed
     answers = {**track.answers, key: letter if before is None else f"{before}+{letter}"}
-    recorded = track._replace(answers=answers)
+    recorded = answered(track, answers)
     draft.put(event.activation, recorded)
     _journal(draft, event, recorded, move)
-    if move is Move.CONFLICT:
+    if move is _CONFLICT:
         _conflict(draft, event, recorded, before)
     elif isinstance(recorded, Activation):
         apply_move(draft, event.activation, recorded, move, event.output)
@@ -52,15 +58,14 @@ def apply_result(draft: Draft, event: ResultReceived) -> None:
 
 
 def _read(event: ResultReceived) -> tuple[Channel, Input, str]:
-    channel = CHANNELS.get((event.phase, event.target))
-    meaning = channel and ANSWERS.get((channel, event.status, event.terminal_status))
-    if channel is None or not meaning:
+    meaning = MEANINGS.get((event.phase, event.target, event.status, event.terminal_status))
+    if meaning is None:
         raise InvalidValue(
             "invalid_result",
             f"{event.phase} (target {event.target}) never answers {event.status} "
             f"(terminal status {event.terminal_status})",
         )
-    return channel, meaning[0], meaning[1]
+    return meaning
 
 
 def _find(draft: Draft, event: ResultReceived, channel: Channel) -> Track:
@@ -93,14 +98,15 @@ def _route(
     elif given in FACTS or (current and (channel is Channel.COMPENSATE or track.resolve_used)):
         # `resolve_used`: a RESOLVE of an earlier stay does not answer what this one has yet to ask.
         return member_move(track.state, given)
-    return Move.NOTE
+    return _NOTE
 
 
 def _journal(draft: Draft, event: ResultReceived, track: Track, move: Move) -> None:
     subject = reason_key(event.activation, track)
-    detail = {**_evidence(event), "move": move}
-    draft.fact(FactKind.ANSWER, subject, track.state, None, detail, event.output)
-    if move is Move.NOTE:
+    detail = _evidence(event)
+    detail["move"] = move
+    draft.fact(_ANSWER, subject, track.state, None, detail, event.output)
+    if move is _NOTE:
         draft.metric(MetricName.SUPERSEDED, event.phase)
 
 

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from sagabus_core.definitions.model import StepNode
 from sagabus_core.engine.advance import payload_for, ready_steps
 from sagabus_core.engine.deadlines import live_tracks
 from sagabus_core.engine.draft import PLAN_KEY, Draft
 from sagabus_core.engine.effects import FactKind
 from sagabus_core.engine.plan import freeze, is_proved
-from sagabus_core.engine.snapshot import Activation, Track, evolve
+from sagabus_core.engine.snapshot import Activation, Track, asked
 from sagabus_core.engine.steering import (
+    ABOUT,
     ask_of,
     command_for,
     enter_cancelling,
     enter_resolving,
 )
-from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
+from sagabus_core.engine.vocabulary import ForwardState, ManualReason, MemberState
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Direction, SagaStatus
 
 __all__ = ["converge", "running_member", "status_of"]
 
 _RUNNING_UNDO = (MemberState.COMPENSATING, MemberState.RESOLVING)
-_FRESH = Activation(ForwardState.EXECUTING)
+_FORWARD: Final = Direction.FORWARD
+_COMPENSATING: Final = Direction.COMPENSATING
+_RUNNING: Final = SagaStatus.RUNNING
+_EXECUTING: Final = ForwardState.EXECUTING
+_COMMAND: Final = FactKind.COMMAND
+_FRESH = Activation(_EXECUTING)
 
 
 def converge(draft: Draft) -> None:
@@ -30,8 +39,8 @@ def converge(draft: Draft) -> None:
     PAUSED and MANUAL go nowhere and issue nothing: only their status is brought up to date.
     """
     if draft.active:
-        starting = _go_forward(draft) if draft.direction is Direction.FORWARD else []
-        if draft.direction is Direction.COMPENSATING and not draft.reasons:
+        starting = _go_forward(draft) if draft.direction is _FORWARD else []
+        if draft.direction is _COMPENSATING and not draft.reasons:
             _go_back(draft)
         if draft.active:
             _issue(draft, starting)
@@ -45,16 +54,18 @@ def status_of(draft: Draft) -> SagaStatus:
     """Return the status that the states make; the terminal ones are set where they are earned."""
     if draft.reasons:
         return SagaStatus.MANUAL_INTERVENTION
-    if draft.direction is Direction.COMPENSATING:
+    if draft.direction is _COMPENSATING:
         path = running_member(draft)
         asks = path is not None and draft.members[path].state is MemberState.RESOLVING
         return SagaStatus.WAITING_RESOLUTION if asks else SagaStatus.COMPENSATING
+    if not draft.live:
+        return _RUNNING
     states = [activation.state for activation in draft.live.values()]
     if ForwardState.RESOLVING in states:
         return SagaStatus.WAITING_RESOLUTION
-    if ForwardState.CANCELLING in states or (states and draft.abort is not None):
+    if ForwardState.CANCELLING in states or draft.abort is not None:
         return SagaStatus.CANCELLING
-    return SagaStatus.RUNNING
+    return _RUNNING
 
 
 def running_member(draft: Draft) -> str | None:
@@ -65,20 +76,20 @@ def running_member(draft: Draft) -> str | None:
     return next(under_way, None) or next(waiting, None)
 
 
-def _go_forward(draft: Draft) -> list[str]:
+def _go_forward(draft: Draft) -> list[StepNode]:
     """Freeze an abort that waits for nothing, or return the steps whose first EXECUTE is due."""
     if draft.abort is not None:
         if not draft.live:
             freeze(draft)
         return []
-    if status_of(draft) is not SagaStatus.RUNNING:
+    if status_of(draft) is not _RUNNING:
         return []
-    steps, finished = ready_steps(draft)
-    if steps or finished:
-        draft.set_status(SagaStatus.RUNNING)
+    starting, finished = ready_steps(draft)
+    if starting or finished:
+        draft.set_status(_RUNNING)
     if finished:
         draft.set_status(SagaStatus.COMPLETED)
-    return [node.path for node in steps]
+    return starting
 
 
 def _go_back(draft: Draft) -> None:
@@ -96,23 +107,21 @@ def _go_back(draft: Draft) -> None:
     draft.set_status(SagaStatus.COMPENSATED)
 
 
-def _issue(draft: Draft, starting: list[str]) -> None:
+def _issue(draft: Draft, starting: list[StepNode]) -> None:
     """Issue the next attempt of whatever has no obligation of its own, then first attempts.
 
     All payloads are built before the first command: a transaction that ends in MANUAL issues none.
     """
     _turn_executes(draft)
-    due: list[tuple[str, Track]] = [
-        (path, track) for path, track in live_tracks(draft) if _is_idle(track)
-    ]
-    due += [(path, _FRESH) for path in starting]
-    payloads: list[Payload | None] = [
-        payload_for(draft, path) if track.state is ForwardState.EXECUTING else None
-        for path, track in due
-    ]
+    due: list[tuple[str, Track, Payload | None]] = []
+    for path, track in live_tracks(draft):
+        if _is_idle(track):
+            executing = track.state is _EXECUTING
+            due.append((path, track, payload_for(draft, path) if executing else None))
+    due += [(node.path, _FRESH, payload_for(draft, node.path)) for node in starting]
     if draft.reasons:
         return
-    for (path, track), payload in zip(due, payloads, strict=True):
+    for path, track, payload in due:
         _issue_one(draft, path, track, payload)
 
 
@@ -136,18 +145,10 @@ def _turn_executes(draft: Draft) -> None:
 
 def _issue_one(draft: Draft, path: str, track: Track, payload: Payload | None) -> None:
     ask = ask_of(track)
-    attempt = track.attempts.get(ask.channel, 0) + 1
+    channel = ask.channel
+    attempt = track.attempts.get(channel, 0) + 1
     operation_id = track.recovery_operation_id
-    command = command_for(draft, path, ask.channel, attempt, operation_id, payload)
-    changes: dict[str, object] = {
-        "attempts": {**track.attempts, ask.channel: attempt},
-        "deadline_at_ms": command.expires_at_ms,
-        ask.used: getattr(track, ask.used) + 1,
-    }
-    if isinstance(track, Activation) and ask.channel is Channel.EXECUTE:
-        # The latest one: a clock that was set back must not hide that an earlier one still lives.
-        expiry = max(track.execute_expires_at_ms, command.expires_at_ms)
-        changes["execute_expires_at_ms"] = expiry
-    draft.put(path, evolve(track, **changes))
+    command = command_for(draft, path, channel, attempt, operation_id, payload)
+    draft.put(path, asked(track, command, ask.used))
     draft.effects.append(command)
-    draft.fact(FactKind.COMMAND, path, None, track.state, {**ask.about, "attempt": attempt})
+    draft.fact(_COMMAND, path, None, track.state, {**ABOUT[channel], "attempt": attempt})

@@ -56,11 +56,11 @@ def live_tracks(view: _Timed) -> list[tuple[str, Track]]:
 
 def earliest_deadline(view: _Timed, deadline_at_ms: int | None) -> int | None:
     """Return the earliest live deadline, or None where nothing is waited for."""
-    passed = view.deadline_passed or deadline_at_ms is None
-    times: list[int | None] = [] if passed else [deadline_at_ms]
+    times = [] if view.deadline_passed or deadline_at_ms is None else [deadline_at_ms]
     for _, track in live_tracks(view):
-        times += (track.deadline_at_ms, track.retry_at_ms, track.budget_at_ms)
-    return min([at_ms for at_ms in times if at_ms is not None], default=None)
+        waits = (track.deadline_at_ms, track.retry_at_ms, track.budget_at_ms)
+        times += [at_ms for at_ms in waits if at_ms is not None]
+    return min(times) if times else None
 
 
 def fire_due(draft: Draft) -> None:

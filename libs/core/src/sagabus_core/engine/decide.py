@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sagabus_core import ids
 from sagabus_core.definitions.model import Definition
 from sagabus_core.engine.answers import apply_result
@@ -27,6 +29,9 @@ from sagabus_core.vocabulary import Control, Direction, SagaStatus
 
 __all__ = ["decide", "start"]
 
+_PAUSED: Final = Control.PAUSED
+_TIMELY: Final = (WakeupDelivered, Sweep)
+
 
 def start(definition: Definition, request: StartRequest, now_at_ms: int) -> Decision:
     """Return the first snapshot (revision 1), its first commands and its wake-up.
@@ -46,6 +51,7 @@ def start(definition: Definition, request: StartRequest, now_at_ms: int) -> Deci
     if request.payload is not None:
         check_payload(request.payload, request.payload.contract)
     draft.fact(FactKind.STARTED, None, None, SagaStatus.RUNNING)
+    draft.ahead = (definition.flow,)
     return _conclude(draft)
 
 
@@ -72,10 +78,10 @@ def decide(definition: Definition, snapshot: Snapshot, event: Event, now_at_ms: 
         case _:
             draft = Draft(definition, snapshot, event.operation.trigger, now_at_ms)
             apply_operation(draft, event)
-    if not draft.changed:
+    if not draft.facts:
         return Decision(snapshot, ())
-    held = bool(snapshot.reasons) or snapshot.control is Control.PAUSED
-    if draft.active and (held or isinstance(event, WakeupDelivered | Sweep)):
+    held = snapshot.reasons or snapshot.control is _PAUSED
+    if (held or isinstance(event, _TIMELY)) and draft.active:
         fire_due(draft)
     return _conclude(draft)
 

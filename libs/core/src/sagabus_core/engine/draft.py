@@ -6,13 +6,22 @@ Nothing outside one call of `decide` ever sees a draft, so the engine stays a pu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from sagabus_core.canonical import JsonValue
-from sagabus_core.definitions.model import Definition, StepDefinition, StepKind
+from sagabus_core.definitions.model import Definition, Node, StepDefinition, StepKind
 from sagabus_core.engine.effects import Effect, FactKind, JournalFact, Metric, MetricName
 from sagabus_core.engine.events import Trigger
 from sagabus_core.engine.reasons import CONFLICTS
-from sagabus_core.engine.snapshot import OPEN_STATES, Activation, Snapshot, Track, evolve
+from sagabus_core.engine.records import make
+from sagabus_core.engine.snapshot import (
+    OPEN_STATES,
+    Activation,
+    Member,
+    Snapshot,
+    Track,
+    evolve,
+)
 from sagabus_core.engine.table import STATUS
 from sagabus_core.engine.vocabulary import ForwardState, ManualReason
 from sagabus_core.errors import IllegalTransition
@@ -22,6 +31,9 @@ from sagabus_core.vocabulary import Control, SagaStatus
 __all__ = ["PLAN_KEY", "Draft", "activation_key", "branch_key", "member_key", "reason_key"]
 
 _TERMINAL = frozenset(status for status, following in STATUS.items() if not following)
+_RUNNING: Final = SagaStatus.RUNNING
+_ACTIVE: Final = Control.ACTIVE
+_STATE: Final = FactKind.STATE
 
 PLAN_KEY = "plan"
 """Key of a reason that concerns the plan as a whole."""
@@ -44,16 +56,20 @@ def branch_key(path: str) -> str:
 
 def reason_key(path: str, track: Track) -> str:
     """Return the key of the manual reason of a track."""
-    return activation_key(path) if isinstance(track, Activation) else member_key(path)
+    return f"activation:{path}" if isinstance(track, Activation) else f"member:{path}"
 
 
 class Draft:
-    """A snapshot in the making, with the effects so far."""
+    """A snapshot in the making, with the effects so far.
+
+    `facts` counts the journal facts among them: every change leaves one. `ahead` are the nodes of
+    the flow to look at for what may start; None if nothing can have become ready.
+    """
 
     __slots__ = (
-        "_ordinal",
         "abort",
         "activations",
+        "ahead",
         "armed_at_ms",
         "base",
         "branches",
@@ -64,6 +80,7 @@ class Draft:
         "direction",
         "early_wakeup",
         "effects",
+        "facts",
         "generation",
         "live",
         "members",
@@ -82,8 +99,7 @@ class Draft:
     ) -> None:
         self.definition = definition
         self.base = base
-        self.trigger = trigger
-        self.now_at_ms = now_at_ms
+        self.trigger, self.now_at_ms = trigger, now_at_ms
         self.status = base.status
         self.control = base.control
         self.direction = base.direction
@@ -92,7 +108,7 @@ class Draft:
         self.variables: Mapping[str, JsonValue] = base.variables
         self.activations = dict(base.activations)
         self.live = dict(base.live)
-        self.members = dict(base.members)
+        self.members: Mapping[str, Member] = base.members
         self.branches: Mapping[str, str] = base.branches
         self.reasons: Mapping[str, ManualReason] = base.reasons
         self.payloads: Mapping[str, Payload] = base.payloads
@@ -100,20 +116,17 @@ class Draft:
         self.next_success = base.next_success
         self.armed_at_ms = base.armed_at_ms
         self.generation = base.generation
-        self.early_wakeup = False
-        self.deadline_told = False
+        # What runs and is not held has issued whatever was ready: only news can open the way.
+        at_rest = self.status is _RUNNING and self.control is _ACTIVE
+        self.ahead: tuple[Node, ...] | None = None if at_rest else (definition.flow,)
+        self.early_wakeup = self.deadline_told = False
         self.effects: list[Effect] = []
-        self._ordinal = 0
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything was journalled: every change leaves a fact."""
-        return self._ordinal > 0
+        self.facts = 0
 
     @property
     def active(self) -> bool:
         """Whether the engine may act: ACTIVE, not terminal, and no person is asked for."""
-        return self.control is Control.ACTIVE and not self.reasons and self.status not in _TERMINAL
+        return self.control is _ACTIVE and not self.reasons and self.status not in _TERMINAL
 
     @property
     def terminal(self) -> bool:
@@ -142,35 +155,43 @@ class Draft:
         output: Payload | None = None,
     ) -> None:
         """Journal a change; one without any fact would be lost."""
+        ordinal = self.facts
+        self.facts = ordinal + 1
         # fmt: off
-        self.effects.append(JournalFact(
-            kind, subject, before, after, self._ordinal, self.trigger, self.now_at_ms, detail,
-            output,
-        ))
+        self.effects.append(make(JournalFact, (
+            kind, subject, before, after, ordinal, self.trigger, self.now_at_ms, detail, output,
+        )))
         # fmt: on
-        self._ordinal += 1
 
     def metric(self, name: MetricName, label: str) -> None:
         """Raise a counter."""
         self.effects.append(Metric(name, label))
 
+    def open_way(self, path: str) -> None:
+        """Look behind a step that has just succeeded (and at the whole flow after a second one)."""
+        flow = self.definition
+        self.ahead = flow.behind[path] if self.ahead is None else (flow.flow,)
+
     def put(self, path: str, track: Track) -> None:
         """Keep a changed track."""
-        if isinstance(track, Activation):
-            self.activations[path] = track
-            if track.state in OPEN_STATES:
-                self.live[path] = track
-            else:
-                self.live.pop(path, None)
+        if not isinstance(track, Activation):
+            self.members = {**self.members, path: track}
+            return
+        self.activations[path] = track
+        if track.state in OPEN_STATES:
+            self.live[path] = track
         else:
-            self.members[path] = track
+            self.live.pop(path, None)
 
     def change(self, path: str, track: Track, **changes: object) -> None:
         """Keep `track` with some fields changed; a change of state is journalled."""
-        after = evolve(track, **changes)
+        self.replace(path, track, evolve(track, **changes))
+
+    def replace(self, path: str, track: Track, after: Track) -> None:
+        """Keep `after` instead of `track`; a change of state is journalled."""
         self.put(path, after)
         if after.state is not track.state:
-            self.fact(FactKind.STATE, reason_key(path, track), track.state, after.state)
+            self.fact(_STATE, reason_key(path, track), track.state, after.state)
 
     def set_reason(self, key: str, reason: ManualReason) -> None:
         """Ask for a person. The first reason of a subject stays, but a conflict outweighs it."""

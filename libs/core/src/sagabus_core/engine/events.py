@@ -8,8 +8,9 @@ shell; permissions, rate budgets and repeated operation ids too. What only the s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from sagabus_core.engine.records import make
 from sagabus_core.engine.vocabulary import ForwardState, OperationKind, TriggerKind
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Phase, ResultStatus, TerminalStatus
@@ -36,6 +37,8 @@ __all__ = [
     "Trigger",
     "WakeupDelivered",
 ]
+
+_RESULT: Final = TriggerKind.RESULT
 
 
 class Trigger(NamedTuple):
@@ -79,7 +82,7 @@ class ResultReceived:
     @property
     def trigger(self) -> Trigger:
         """This result as a cause."""
-        return Trigger(TriggerKind.RESULT, self.event_id)
+        return make(Trigger, (_RESULT, self.event_id, None, None))
 
 
 @dataclass(frozen=True, slots=True)

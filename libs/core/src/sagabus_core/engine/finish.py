@@ -5,6 +5,7 @@ from __future__ import annotations
 from sagabus_core.engine.draft import Draft
 from sagabus_core.engine.effects import LifecycleChanged
 from sagabus_core.engine.mapping import build_payload
+from sagabus_core.engine.records import make
 from sagabus_core.engine.snapshot import Decision, Snapshot
 from sagabus_core.errors import InvalidValue
 from sagabus_core.payload import Payload
@@ -17,7 +18,7 @@ def finish(draft: Draft) -> Decision:
     """Return the decision of a changed draft."""
     if draft.status is not draft.base.status or draft.base.revision == 0 or draft.deadline_told:
         draft.effects.append(_announcement(draft))
-    return Decision(_snapshot(draft), tuple(draft.effects))
+    return make(Decision, (_snapshot(draft), tuple(draft.effects)))
 
 
 def _announcement(draft: Draft) -> LifecycleChanged:
@@ -53,7 +54,7 @@ def _output(draft: Draft) -> Payload | None:
 def _snapshot(draft: Draft) -> Snapshot:
     base = draft.base
     # fmt: off
-    return Snapshot(
+    snapshot = make(Snapshot, (
         base.saga_id, base.tenant, base.workflow, base.business_key,
         base.definition_version, base.definition_digest, base.revision + 1,
         draft.status, draft.control, draft.direction, draft.abort,
@@ -61,5 +62,7 @@ def _snapshot(draft: Draft) -> Snapshot:
         draft.variables, draft.activations, draft.members, draft.branches,
         draft.reasons, draft.payloads, draft.plan, draft.next_success,
         draft.armed_at_ms, draft.generation,
-    )
+    ))
     # fmt: on
+    snapshot.live = draft.live
+    return snapshot

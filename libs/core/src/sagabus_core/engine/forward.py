@@ -26,6 +26,10 @@ from sagabus_core.vocabulary import Direction
 
 __all__ = ["apply_move", "keep_output", "settle", "time_out"]
 
+_SUCCEEDED: Final = ForwardState.SUCCEEDED
+_PIVOT: Final = StepKind.PIVOT
+_LATE_IS_UNDONE: Final = TimeoutPolicy.COMPENSATE_LATE_SUCCESS
+
 _Handler = Callable[[Draft, str, Activation, Payload | None], None]
 
 
@@ -49,20 +53,11 @@ def time_out(draft: Draft, path: str, activation: Activation) -> None:
 def settle(draft: Draft, path: str, activation: Activation, state: ForwardState) -> None:
     """Write a definitive outcome: every deadline, mark and reason of the activation is void."""
     sequence = None
-    if state is ForwardState.SUCCEEDED:
+    if state is _SUCCEEDED:
         sequence = draft.next_success
         draft.next_success += 1
-    draft.change(
-        path,
-        activation,
-        state=state,
-        halted=False,
-        deadline_at_ms=None,
-        retry_at_ms=None,
-        budget_at_ms=None,
-        recovery_operation_id=None,
-        success_sequence=sequence,
-    )
+        draft.open_way(path)
+    draft.replace(path, activation, activation.settled(state, sequence))
     if draft.reasons:
         draft.clear_reason(activation_key(path))
 
@@ -81,11 +76,11 @@ def keep_output(draft: Draft, path: str, output: Payload | None) -> None:
 
 
 def _succeeded(draft: Draft, path: str, activation: Activation, output: Payload | None) -> None:
-    settle(draft, path, activation, ForwardState.SUCCEEDED)
+    settle(draft, path, activation, _SUCCEEDED)
     step = draft.step(path)
-    if step.kind is StepKind.PIVOT and draft.direction is Direction.FORWARD:
+    if step.kind is _PIVOT and draft.direction is Direction.FORWARD:
         revoke_abort(draft, path)
-    elif activation.late and step.timeout_policy is TimeoutPolicy.COMPENSATE_LATE_SUCCESS:
+    elif activation.late and step.timeout_policy is _LATE_IS_UNDONE:
         set_abort(draft, "late_success", path)
     if draft.abort is None:
         keep_output(draft, path, output)

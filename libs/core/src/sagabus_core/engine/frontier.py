@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
 
 from sagabus_core.definitions.model import (
     ChoiceNode,
@@ -16,7 +16,9 @@ from sagabus_core.definitions.model import (
 from sagabus_core.engine.snapshot import Activation
 from sagabus_core.engine.vocabulary import ForwardState
 
-__all__ = ["View", "chosen_branch", "frontier", "skipped", "steps_below", "walk"]
+__all__ = ["View", "chosen_branch", "frontier", "skipped", "steps_below", "walk_on"]
+
+_SUCCEEDED: Final = ForwardState.SUCCEEDED
 
 
 class View(Protocol):
@@ -36,47 +38,48 @@ def chosen_branch(node: ChoiceNode, branch: str) -> Node:
     return next(each.body for each in node.branches if each.name == branch)
 
 
-def walk(node: Node, view: View, found: list[StepNode | ChoiceNode]) -> bool:
-    """Append what is next below `node` to `found`; return whether `node` is finished.
+def walk_on(
+    nodes: Iterable[Node], view: View, steps: list[StepNode], choices: list[ChoiceNode]
+) -> bool:
+    """Walk one node after the other, up to the first unfinished one; return whether none is.
 
-    A sequence yields its first unfinished child, a parallel all of its branches, a choice the
-    branch it took. A rejected or cancelled activation is unfinished and yields nothing.
+    What is next is appended to `steps` and `choices`. A sequence yields its first unfinished child,
+    a parallel all of its branches, a choice the branch it took. A rejected or cancelled activation
+    is unfinished and yields nothing.
     """
-    match node:
-        case StepNode():
-            activation = view.activations.get(node.path)
-            if activation is None:
-                found.append(node)
-            return activation is not None and activation.state is ForwardState.SUCCEEDED
-        case SequenceNode():
-            return _walk_sequence(node, view, found)
-        case ParallelNode():
-            # Every branch is walked: `all` over a generator would stop at the first unfinished one.
-            return all([walk(branch.body, view, found) for branch in node.branches])  # noqa: C419
-        case ChoiceNode():
-            branch = view.branches.get(node.path)
-            if branch is None:
-                found.append(node)
-                return False
-            return walk(chosen_branch(node, branch), view, found)
-
-
-def _walk_sequence(node: SequenceNode, view: View, found: list[StepNode | ChoiceNode]) -> bool:
-    activations = view.activations
-    for child in node.children:
-        done = isinstance(child, StepNode) and child.path in activations
-        if done and activations[child.path].state is ForwardState.SUCCEEDED:  # type: ignore[union-attr]  # a step
-            continue
-        if not walk(child, view, found):
+    for node in nodes:  # noqa: SIM110  # a generator would double the price of the usual one node
+        if not _walk(node, view, steps, choices):
             return False
     return True
 
 
+def _walk(node: Node, view: View, steps: list[StepNode], choices: list[ChoiceNode]) -> bool:
+    match node:
+        case StepNode():
+            activation = view.activations.get(node.path)
+            if activation is None:
+                steps.append(node)
+                return False
+            return activation.state is _SUCCEEDED
+        case SequenceNode():
+            return walk_on(node.children, view, steps, choices)
+        case ParallelNode():
+            # Every branch is walked: `all` over a generator would stop at the first unfinished one.
+            return all([_walk(each.body, view, steps, choices) for each in node.branches])  # noqa: C419
+        case ChoiceNode():
+            branch = view.branches.get(node.path)
+            if branch is None:
+                choices.append(node)
+                return False
+            return _walk(chosen_branch(node, branch), view, steps, choices)
+
+
 def frontier(definition: Definition, view: View) -> tuple[StepNode | ChoiceNode, ...]:
-    """Return the steps and choices that may be visited next; empty if nothing is."""
-    found: list[StepNode | ChoiceNode] = []
-    walk(definition.flow, view, found)
-    return tuple(found)
+    """Return the steps, then the choices, that may be visited next; empty if nothing is."""
+    steps: list[StepNode] = []
+    choices: list[ChoiceNode] = []
+    walk_on((definition.flow,), view, steps, choices)
+    return (*steps, *choices)
 
 
 def steps_below(node: Node) -> tuple[StepNode, ...]:

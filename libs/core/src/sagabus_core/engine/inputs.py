@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from sagabus_core.engine.vocabulary import Channel
-from sagabus_core.vocabulary import ResultStatus, TerminalStatus
+from sagabus_core.engine.vocabulary import CHANNELS, Channel
+from sagabus_core.vocabulary import Phase, ResultStatus, TerminalStatus
 
-__all__ = ["ANSWERS", "Input"]
+__all__ = ["ANSWERS", "MEANINGS", "Input"]
 
 
 class Input(StrEnum):
@@ -66,3 +66,13 @@ ANSWERS: Final[Mapping[tuple[Channel, ResultStatus, TerminalStatus | None], tupl
     (Channel.RESOLVE_COMPENSATE, _RS.HALTED, None): (Input.UNDO_FOUND_HALTED, "H"),
 }
 """What an answer means, and its letter in the snapshot."""
+
+_Answer = tuple[Phase, Phase | None, ResultStatus, TerminalStatus | None]
+
+MEANINGS: Final[Mapping[_Answer, tuple[Channel, Input, str]]] = {
+    (*pair, status, terminal): (channel, *meaning)
+    for pair, channel in CHANNELS.items()
+    for (asked, status, terminal), meaning in ANSWERS.items()
+    if asked is channel
+}
+"""The same by phase, target, status and terminal status, as they stand on the wire."""

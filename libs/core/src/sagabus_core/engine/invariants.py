@@ -253,6 +253,21 @@ def one_change_one_revision(step: Step) -> Iterator[str]:
         yield "REV more than one lifecycle event"
 
 
+def what_is_ready_is_issued(step: Step) -> Iterator[str]:
+    """Leave nothing that could start: the next decision looks only behind what succeeds then."""
+    after = step.after
+    if after.status is SagaStatus.RUNNING and after.control is Control.ACTIVE:
+        for node in frontier(step.definition, after):
+            yield f"WAY {node.path} could start and did not"
+
+
+def live_ones_are_known(step: Step) -> Iterator[str]:
+    """Hand on exactly the open activations, in their order."""
+    known = {path: a for path, a in step.after.activations.items() if a.is_open}
+    if list(known.items()) != list(step.after.live.items()):
+        yield f"LIVE {[*step.after.live]} are handed on as open, {[*known]} are"
+
+
 INVARIANTS: Mapping[str, Callable[[Step], Iterator[str]]] = {
     "I1": i1_only_successes_are_undone,
     "I2": i2_nothing_is_open_behind,
@@ -266,6 +281,8 @@ INVARIANTS: Mapping[str, Callable[[Step], Iterator[str]]] = {
     "I11": i11_completed_is_complete,
     "I12": i12_compensated_is_complete,
     "I14": i14_facts_are_kept,
+    "WAY": what_is_ready_is_issued,
+    "LIVE": live_ones_are_known,
     "REV": one_change_one_revision,
 }
 """Every invariant of a single decision; I10 and I13 need the event: `repeat_violations`."""

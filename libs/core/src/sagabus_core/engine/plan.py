@@ -71,8 +71,8 @@ def freeze(draft: Draft) -> None:
     )
     draft.plan = plan
     draft.direction = Direction.COMPENSATING
-    for path in plan.members:
-        draft.members.setdefault(path, Member(MemberState.PENDING))
+    pending = (path for path in plan.members if path not in draft.members)
+    draft.members = {**draft.members, **dict.fromkeys(pending, Member(MemberState.PENDING))}
 
 
 def is_proved(draft: Draft) -> bool:

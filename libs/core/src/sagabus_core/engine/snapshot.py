@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.engine.effects import Effect, IssueCommand
+from sagabus_core.engine.records import make
 from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Control, Direction, SagaStatus
@@ -27,6 +28,8 @@ __all__ = [
     "Plan",
     "Snapshot",
     "Track",
+    "answered",
+    "asked",
     "evolve",
 ]
 
@@ -39,7 +42,8 @@ OPEN_STATES: Final = frozenset(
 """States of an activation that was issued and has no definitive outcome."""
 
 
-_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+_NONE: Final[Mapping[Any, Any]] = {}
+"""Shared by all; a `MappingProxyType` around it would make every copy of it six times as slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,15 @@ class Activation(NamedTuple):
         """Whether it has no definitive outcome yet."""
         return self.state in OPEN_STATES
 
+    def settled(self, state: ForwardState, success_sequence: int | None) -> Activation:
+        """Return it with a definitive outcome: every deadline and mark is void."""
+        # fmt: off
+        return make(Activation, (
+            state, self.attempts, self.answers, False, self.attested, self.used, self.resolve_used,
+            None, None, None, None, self.late, success_sequence, self.execute_expires_at_ms,
+        ))
+        # fmt: on
+
 
 class Member(NamedTuple):
     """The undo of one activation; fields as in `Activation`. It outlives a new freeze."""
@@ -115,8 +128,8 @@ class Plan:
     members: tuple[str, ...]
 
 
-class Snapshot(NamedTuple):
-    """One saga at one revision. Mappings are never changed in place.
+class _Stored(NamedTuple):
+    """The fields of a snapshot.
 
     `activations`, `members`: by path, in the order of their first command. `branches`: the
     chosen branch by the path of its choice. `reasons`: why MANUAL, keyed `activation:<path>`,
@@ -148,14 +161,21 @@ class Snapshot(NamedTuple):
     armed_at_ms: int | None
     generation: int
 
-    @property
+
+class Snapshot(_Stored):
+    """One saga at one revision. Mappings are never changed in place."""
+
+    @cached_property
     def live(self) -> Mapping[str, Activation]:
-        """The open activations, by path."""
+        """The open activations, by path: no field, for they follow from `activations`.
+
+        A decision hands on what it knows already, so that a chain of decisions never looks for
+        them again, however long the flow is.
+        """
         return {path: a for path, a in self.activations.items() if a.state in OPEN_STATES}
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The next snapshot and what to write with it.
 
     An absorbed event (a repeat, a stale wake-up) gives the very same snapshot and no effects;
@@ -177,8 +197,35 @@ class Decision:
 
 
 _Record = TypeVar("_Record", bound=Activation | Member)
+_POSITIONS: Final = {name: position for position, name in enumerate(Activation._fields)}
+"""Of the fields of both kinds: those of a member come first in an activation too."""
+_ATTEMPTS: Final = _POSITIONS["attempts"]
+_DEADLINE: Final = _POSITIONS["deadline_at_ms"]
+_EXECUTE_EXPIRES: Final = _POSITIONS["execute_expires_at_ms"]
+_EXECUTE: Final = Channel.EXECUTE
 
 
 def evolve(record: _Record, **changes: object) -> _Record:
-    """Return a copy with some fields changed."""
-    return record._replace(**changes)  # type: ignore[arg-type, return-value]  # either kind
+    """Return a copy with some fields changed, at a third of the price of `_replace`."""
+    values: list[Any] = list(record)
+    for name, value in changes.items():
+        values[_POSITIONS[name]] = value
+    return make(type(record), values)
+
+
+def answered(record: _Record, answers: Mapping[str, str]) -> _Record:
+    """Return a copy with other answers."""
+    return make(type(record), (record.state, record.attempts, answers, *record[3:]))
+
+
+def asked(record: _Record, command: IssueCommand, used: str) -> _Record:
+    """Return a copy whose last attempt is this command; `used` is the counter that it uses up."""
+    values: list[Any] = list(record)
+    channel, expires_at_ms = command.channel, command.expires_at_ms
+    values[_ATTEMPTS] = {**record.attempts, channel: command.attempt}
+    values[_DEADLINE] = expires_at_ms
+    values[_POSITIONS[used]] += 1
+    if channel is _EXECUTE and expires_at_ms > values[_EXECUTE_EXPIRES]:
+        # The latest one: a clock that was set back must not hide that an earlier one still lives.
+        values[_EXECUTE_EXPIRES] = expires_at_ms
+    return make(type(record), values)

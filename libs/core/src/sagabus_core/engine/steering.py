@@ -11,12 +11,14 @@ from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions.model import Backoff, StepDefinition, Timing
 from sagabus_core.engine.draft import Draft, reason_key
 from sagabus_core.engine.effects import IssueCommand, MetricName
+from sagabus_core.engine.records import make
 from sagabus_core.engine.snapshot import Activation, Member, Track
 from sagabus_core.engine.vocabulary import Channel, ForwardState, ManualReason, MemberState
 from sagabus_core.errors import IllegalTransition
 from sagabus_core.payload import Payload
 
 __all__ = [
+    "ABOUT",
     "Ask",
     "ask_of",
     "backoff_ms",
@@ -39,17 +41,13 @@ class Ask:
     exhausted: ManualReason
     halted: ManualReason
 
-    @property
-    def about(self) -> Mapping[str, JsonValue]:
-        """The phase and its target, as the journal names them."""
-        return _ABOUT[self.channel]
 
-
-_ABOUT: Final[Mapping[Channel, Mapping[str, JsonValue]]] = {
+ABOUT: Final[Mapping[Channel, Mapping[str, JsonValue]]] = {
     channel: {"phase": channel.phase, "target": channel.target} for channel in Channel
 }
+"""The phase and its target, as the journal names them."""
 
-
+_EXECUTE: Final = Channel.EXECUTE
 _FORWARD: Final = {
     ForwardState.EXECUTING: Ask(
         Channel.EXECUTE,
@@ -94,10 +92,10 @@ def ask_of(track: Track) -> Ask:
 
 def timing_of(step: StepDefinition, channel: Channel) -> Timing:
     """Return the limits of a channel; validation promises that they exist where they are used."""
-    timing: Timing | None = step.execute
+    if channel is _EXECUTE:
+        return step.execute
+    timing: Timing | None
     match channel:
-        case Channel.EXECUTE:
-            pass
         case Channel.CANCEL:
             timing = step.cancel
         case Channel.COMPENSATE:
@@ -132,18 +130,13 @@ def command_for(
     """Return a command of a channel, expiring after its phase's timeout."""
     step = draft.step(path)
     base = draft.base
-    return IssueCommand(
-        base.saga_id,
-        base.definition_version,
-        path,
-        step.name,
-        step.participant,
-        channel,
-        attempt,
-        draft.now_at_ms + timing_of(step, channel).timeout_ms,
-        operation_id,
-        payload,
-    )
+    expires_at_ms = draft.now_at_ms + timing_of(step, channel).timeout_ms
+    # fmt: off
+    return make(IssueCommand, (
+        base.saga_id, base.definition_version, path, step.name, step.participant,
+        channel, attempt, expires_at_ms, operation_id, payload,
+    ))
+    # fmt: on
 
 
 def try_again(draft: Draft, path: str, track: Track) -> None:

@@ -219,17 +219,22 @@ OPERATIONS: Final[Mapping[OperationKind, frozenset[SagaStatus]]] = {
 FACTS: Final = frozenset({*_YES_FACTS, *_NO_FACTS, Input.UNDO_SUCCEEDED, Input.UNDO_FOUND_DONE})
 """Answers that count whatever attempt they answer. All others are hints."""
 
+_RETRIABLE_STEP: Final = StepKind.RETRIABLE
+_RETRIABLE: Final = Profile.RETRIABLE
+_CANCELLABLE: Final = Profile.CANCELLABLE
+_RESOLVE_ONLY: Final = Profile.RESOLVE_ONLY
+
 
 def profile_of(step: StepDefinition) -> Profile:
     """Return which forward table applies to the activations of a step."""
-    if step.kind is StepKind.RETRIABLE:
-        return Profile.RETRIABLE
-    return Profile.CANCELLABLE if step.cancellable else Profile.RESOLVE_ONLY
+    if step.kind is _RETRIABLE_STEP:
+        return _RETRIABLE
+    return _CANCELLABLE if step.cancellable else _RESOLVE_ONLY
 
 
 def is_fact(profile: Profile, given: Input) -> bool:
     """Whether the answer is definitive; a retriable's REJECTED is an attempt outcome, no fact."""
-    retry = profile is Profile.RETRIABLE and given is Input.EXECUTE_REJECTED
+    retry = profile is _RETRIABLE and given is Input.EXECUTE_REJECTED
     return given in FACTS and not retry
 
 
