@@ -86,7 +86,7 @@ class OrchestratorService:
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """Consumer, sweep, definitions and maintenance; empty before `start`."""
+        """Consumer, sweep, reconciler, archive, definitions, maintenance; empty before `start`."""
         return self._loops
 
     async def start(self) -> None:
