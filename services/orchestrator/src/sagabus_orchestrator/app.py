@@ -89,7 +89,7 @@ class OrchestratorService:
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """Consumer, sweep, definitions, lookout and maintenance; empty before `start`."""
+        """Consumers, sweep, reconciler, archive and the other loops; empty before `start`."""
         return self._loops
 
     async def start(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Final
 
@@ -38,6 +38,10 @@ def doctor(
     inbox_days: Annotated[
         int, typer.Option(min=1, envvar="SAGABUS_INBOX_DAYS", help="Inbox window of the services.")
     ] = 30,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(help="Run-time role of the orchestrator to check; none: the connected one."),
+    ] = None,
     database: Annotated[
         list[str] | None,
         typer.Option(help="NAME=DSN of another service's database; also SAGABUS_OUTBOXES (JSON)."),
@@ -47,7 +51,7 @@ def doctor(
 
     Exit code 1 if a check failed; warnings alone do not fail.
     """
-    checks = asyncio.run(_examine(_others(database or []), inbox_days))
+    checks = asyncio.run(_examine(_others(database or []), role or [], inbox_days))
     level = worst(checks)
     current_output().table(
         {
@@ -81,9 +85,9 @@ def _others(named: list[str]) -> dict[str, str]:
     return {name: dsn for name, dsn in found.items() if name != _ORCHESTRATOR}
 
 
-async def _examine(others: Mapping[str, str], inbox_days: int) -> list[Check]:
+async def _examine(others: Mapping[str, str], roles: Sequence[str], inbox_days: int) -> list[Check]:
     connection = current_connection()
-    checks, waiting, participants = await _examine_own(connection.database)
+    checks, waiting, participants = await _examine_own(connection.database, roles)
     for name, dsn in others.items():
         found, topics = await _examine_other(name, dsn)
         checks += found
@@ -98,12 +102,14 @@ async def _examine(others: Mapping[str, str], inbox_days: int) -> list[Check]:
     ]
 
 
-async def _examine_own(dsn: str) -> tuple[list[Check], set[str], frozenset[str]]:
+async def _examine_own(
+    dsn: str, roles: Sequence[str]
+) -> tuple[list[Check], set[str], frozenset[str]]:
     """Check the orchestrator's database; returns also what Kafka is asked about."""
     database = _open(dsn)
     try:
         await database.open()
-        checks, waiting = await examine_database(database, COMPONENTS)
+        checks, waiting = await examine_database(database, COMPONENTS, roles)
         if worst(checks[:1]) is Level.FAIL:
             return checks, waiting, frozenset()
         watcher = CatalogWatcher(database, CelConditions())

@@ -45,8 +45,10 @@ async def skew_ms(conn: Connection) -> int:
     return theirs - int((before + time.time()) * 500)
 
 
-async def examine_database(database: Database, components: Sequence[Component]) -> Examined:
-    """Check the orchestrator's own database."""
+async def examine_database(
+    database: Database, components: Sequence[Component], roles: Sequence[str] = ()
+) -> Examined:
+    """Check the orchestrator's own database, and the rights of these roles (none: of ours)."""
     async with database.connection() as conn:
         try:
             await require_current(conn, components)
@@ -54,7 +56,8 @@ async def examine_database(database: Database, components: Sequence[Component]) 
             mend = "run the migrations with the owner's role"
             return [Check("migrations", Level.FAIL, error.detail, mend)], set()
         checks = [Check("migrations", Level.OK, "every migration is applied, unedited")]
-        checks += [await _role(conn), await _definitions(conn), *await _partitions(conn)]
+        checks += [await _role(conn, name) for name in roles or (None,)]
+        checks += [await _definitions(conn), *await _partitions(conn)]
         checks += await _reconciler(conn)
         checks += await _dead_letters(conn)
         outbox, topics = await examine_outbox(conn, "orchestrator")
@@ -74,8 +77,10 @@ async def examine_outbox(conn: Connection, name: str) -> Examined:
     return checks, topics
 
 
-async def _role(conn: Connection) -> Check:
-    row: Any = await conn.fetchrow(SQL["role"])
+async def _role(conn: Connection, name: str | None) -> Check:
+    row = await conn.fetchrow(SQL["role"], name)
+    if row is None:
+        return Check("role", Level.FAIL, f"there is no role {name}", "make it, grant its profile")
     return judge_role(row["role"], {k: bool(v) for k, v in row.items() if k != "role"})
 
 

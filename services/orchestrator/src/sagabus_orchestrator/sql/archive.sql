@@ -28,8 +28,14 @@ from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::inte
             $14::timestamptz[], $15::timestamptz[]) as n
 
 -- name: remove_ended
--- Remove what is in the archive now; the keys stay and refuse a second start for ever.
-delete from saga where id = any($1::uuid[])
+-- Remove what is in the archive now, at this very revision; returns how many. The keys stay and
+-- refuse a second start for ever.
+with removed as (
+    delete from saga s using archived_saga a
+    where s.id = any($1::uuid[]) and a.id = s.id and a.revision = s.revision
+    returning 1
+)
+select count(*) from removed
 
 -- name: lock_archived
 -- Lock archived sagas in id order for a result that comes late.

@@ -1,14 +1,17 @@
 -- name: role
--- Return who we are and what we may do: needed rights as may_..., and rights that are too many.
-select current_user::text as role,
-       (select rolsuper from pg_roles where rolname = current_user) as superuser,
-       has_table_privilege('saga', 'select, insert, update') as may_decide,
-       has_table_privilege('saga', 'delete') as may_archive,
-       has_table_privilege('journal', 'insert') as may_journal,
-       has_table_privilege('outbox', 'insert') as may_send,
-       has_table_privilege('inbox', 'insert') as may_claim,
-       has_table_privilege('journal', 'update') or has_table_privilege('journal', 'delete')
-           as edits_journal
+-- Return what a role (null: we) may do: needed rights as may_..., and rights that are too many.
+select r.rolname::text as role, r.rolsuper as superuser,
+       has_table_privilege(r.oid, 'saga', 'select') and has_table_privilege(r.oid, 'saga', 'insert')
+           and has_table_privilege(r.oid, 'saga', 'update') as may_decide,
+       has_table_privilege(r.oid, 'saga', 'delete')
+           and has_table_privilege(r.oid, 'archived_saga', 'insert') as may_archive,
+       has_table_privilege(r.oid, 'journal', 'insert') as may_journal,
+       has_table_privilege(r.oid, 'outbox', 'insert') as may_send,
+       has_table_privilege(r.oid, 'inbox', 'insert') as may_claim,
+       has_table_privilege(r.oid, 'journal', 'update')
+           or has_table_privilege(r.oid, 'journal', 'delete') as edits_journal
+from pg_roles r
+where r.rolname = coalesce($1::text, current_user)
 
 -- name: outbox
 -- Return how many records wait (counted to 10,000) and for how long the oldest of each shard.

@@ -16,7 +16,7 @@ from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.jobs import Jobs
 from sagabus_orchestrator.upkeep.shelf import SQL
 from sagabus_runtime import Pulse
-from sagabus_store import Connection, Database, now_ms
+from sagabus_store import Connection, Database, StoreError, now_ms
 
 __all__ = ["JOB", "Archive", "ArchivePolicy", "DroppedPartition", "drop_journal"]
 
@@ -99,7 +99,9 @@ async def _put_away(conn: Connection, ended: Sequence[asyncpg.Record]) -> None:
         [row["created_at"] for row in ended],
         [row["updated_at"] for row in ended],
     )
-    await conn.execute(SQL["remove_ended"], saga_ids)
+    removed = await conn.fetchval(SQL["remove_ended"], saga_ids)
+    if removed != len(ended):
+        raise StoreError("lost_update", f"{len(ended) - removed} archived sagas were not removed")
 
 
 def _fact(row: asyncpg.Record) -> ArchivedFact:

@@ -4,7 +4,7 @@
 -- (its lease); `turn` fences one whose lease ran out meanwhile.
 create table upkeep_job (
     name     text primary key,
-    due_at   timestamptz not null default '-infinity',
+    due_at   timestamptz not null default 'epoch',
     turn     bigint not null default 0,
     position uuid,
     progress jsonb not null default '{}',
