@@ -7,6 +7,7 @@ id, then the inbox, then the outbox keys; a worker's own row comes between the l
 from __future__ import annotations
 
 import time
+from collections import Counter as Counts
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,7 +24,8 @@ from sagabus_participant.rows import (
     read_answer,
     read_effect,
 )
-from sagabus_store import Connection, Queries, now_ms, outbox
+from sagabus_participant.telemetry import Tally
+from sagabus_store import Connection, Queries, outbox
 
 __all__ = ["JOURNAL", "WORK", "Session"]
 
@@ -50,6 +52,7 @@ class Session:
         self._queued: set[str] = set()
         self._enqueued: list[tuple[Order, int]] = []
         self._results: list[OutboxRow] = []
+        self.tally: Tally = Counts()
 
     @property
     def now_ms(self) -> int:
@@ -66,7 +69,7 @@ class Session:
             [order.command.saga_id for order in places],
             [order.command.step for order in places],
         )
-        self._opened_ms = await now_ms(self.conn)
+        self._opened_ms = max((int(row["now_ms"]) for row in rows), default=0)
         self._opened_at = time.monotonic()
         self._loaded = {str(row["effect_id"]): Activation(read_effect(row)) for row in rows}
         await self._load_undo_effects(orders)
@@ -127,6 +130,10 @@ class Session:
         if order.ask.command_id not in self._queued:
             self._queued.add(order.ask.command_id)
             self._enqueued.append((order, due_at_ms))
+
+    def count(self, what: str, *labels: str) -> None:
+        """Note something for `Meters.add`, which is told after the commit."""
+        self.tally[(what, *labels)] += 1
 
     @property
     def has_enqueued(self) -> bool:

@@ -7,7 +7,7 @@ order by given.activation_id
 on conflict (effect_id) do update set touched_at = clock_timestamp()
 returning e.effect_id, e.state, e.reason_code, e.reason_detail, e.output_content_type,
     e.output_schema_id, e.output, e.intent_command_id, e.halt_code, e.halt_detail,
-    e.halt_operation_id
+    e.halt_operation_id, (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
 
 -- name: load_effects
 -- Undo effects of activations whose lock is held.
@@ -79,6 +79,10 @@ on conflict (command_id) do update set
 -- name: open_savepoint
 -- Begin the part of one handler.
 savepoint sagabus_handler
+
+-- name: close_savepoint
+-- Leave what is kept to the transaction.
+release savepoint sagabus_handler
 
 -- name: next_savepoint
 -- Keep what the handler did and begin the part of the next one: one round trip.
