@@ -23,6 +23,7 @@ from sagabus_participant.rows import (
     effect_columns,
     read_answer,
     read_effect,
+    success_columns,
 )
 from sagabus_participant.telemetry import Tally
 from sagabus_store import Connection, Queries, outbox
@@ -143,8 +144,12 @@ class Session:
     async def flush(self) -> None:
         """Write everything that changed; the caller commits."""
         effects = [saved for order in self._places.values() for saved in self._changed(order)]
-        if effects:
-            await self.conn.execute(JOURNAL["save_effects"], *effect_columns(effects))
+        successes = [saved for saved in effects if saved.is_plain_success]
+        if successes:
+            await self.conn.execute(JOURNAL["save_successes"], *success_columns(successes))
+        if len(successes) < len(effects):
+            others = [saved for saved in effects if not saved.is_plain_success]
+            await self.conn.execute(JOURNAL["save_effects"], *effect_columns(others))
         if self._new_answers:
             await self.conn.execute(JOURNAL["save_answers"], *answer_columns(self._new_answers))
         if self._enqueued:

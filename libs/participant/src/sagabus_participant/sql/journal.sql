@@ -16,6 +16,24 @@ select effect_id, state, reason_code, reason_detail, output_content_type, output
 from participant_effect
 where effect_id = any($1::uuid[])
 
+-- name: save_successes
+-- Settle forward effects whose rows are locked: what nearly every command of a local step comes to.
+update participant_effect as e set
+    state = 'SUCCEEDED',
+    reason_code = null,
+    reason_detail = null,
+    output_content_type = case when given.output is not null then 'application/json' end,
+    output_schema_id = given.schema_id,
+    output = given.output,
+    intent_command_id = null,
+    intent_record = null,
+    halt_code = null,
+    halt_detail = null,
+    halt_operation_id = null,
+    touched_at = clock_timestamp()
+from unnest($1::uuid[], $2::text[], $3::bytea[]) as given (effect_id, schema_id, output)
+where e.effect_id = given.effect_id
+
 -- name: save_effects
 -- Write changed effects of activations whose lock is held.
 insert into participant_effect as e (
