@@ -55,6 +55,19 @@ class CommandBatches:
             self._learn(len(part), (time.monotonic() - began) * 1000)
             self._on_progress()
 
+    async def process_within(
+        self, conn: Connection, records: Sequence[Record]
+    ) -> Callable[[], None]:
+        """Handle records in the caller's own open transaction, on the participant's database.
+
+        For a service that consumes by itself: commit, call what is returned (it counts, and wakes
+        the workers), then commit the offsets. Raises as `process` does: roll back wholly then.
+        """
+        shell = self._shell
+        orders = [read_order(record, shell.participant, shell.topics) for record in records]
+        session = await self._write(conn, orders)
+        return lambda: self._committed(session)
+
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
         """Send a poisonous record to its dead-letter topic, through the outbox."""
         async with self._shell.db.transaction() as conn:
@@ -63,17 +76,23 @@ class CommandBatches:
             await outbox.append_locked(conn, [row])
 
     async def _transact(self, orders: Sequence[Order]) -> None:
-        shell = self._shell
-        async with shell.db.transaction() as conn:
-            session = shell.session(conn)
-            await session.lock(orders)
-            await self._handle(session, await self._claim(conn, session, orders))
-            await session.flush()
+        async with self._shell.db.transaction() as conn:
+            session = await self._write(conn, orders)
             await failpoints.reach("participant.before-commit")
-        shell.meters.add(session.tally)
         await failpoints.reach("participant.after-commit")
+        self._committed(session)
+
+    async def _write(self, conn: Connection, orders: Sequence[Order]) -> Session:
+        session = self._shell.session(conn)
+        await session.lock(orders)
+        await self._handle(session, await self._claim(conn, session, orders))
+        await session.flush()
+        return session
+
+    def _committed(self, session: Session) -> None:
+        self._shell.meters.add(session.tally)
         if session.has_enqueued:
-            shell.work_came.set()
+            self._shell.work_came.set()
 
     def _learn(self, size: int, took_ms: float) -> None:
         if took_ms > LONG_MS:

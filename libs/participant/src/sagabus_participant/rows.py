@@ -56,7 +56,7 @@ class SavedEffect:
             effect.state is EffectState.SUCCEEDED
             and self.effect_id == self.activation_id
             and (effect.output is None or effect.output.is_json)
-            and effect.reason is effect.halt is effect.intent_command_id is None
+            and (effect.reason, effect.halt, effect.intent_command_id) == (None, None, None)
         )
 
 

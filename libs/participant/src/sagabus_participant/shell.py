@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sagabus_messages import Topics
 from sagabus_participant.calls import Calls
 from sagabus_participant.registry import Participant
+from sagabus_participant.retention import Retention
 from sagabus_participant.session import Session
 from sagabus_participant.telemetry import Meters
 from sagabus_participant.watch import Watch
@@ -28,6 +29,7 @@ class Shell:
     meters: Meters
     window: InboxWindow
     tracing: Tracing | None = None
+    retention: Retention = field(default_factory=lambda: Retention(400))
     retry: BackOffPolicy = field(default_factory=lambda: BackOffPolicy(200, 5_000))
     work_came: asyncio.Event = field(default_factory=asyncio.Event)
 

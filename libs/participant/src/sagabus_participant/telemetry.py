@@ -15,6 +15,7 @@ EVENT_HANDLER_SLOW: Final = "participant.handler_slow"
 EVENT_EXPIRED: Final = "participant.command_expired"
 EVENT_CONFLICT: Final = "participant.outcome_conflict"
 EVENT_RECEIPT_DELAYED: Final = "participant.receipt_delayed"
+EVENT_EMBEDDED_CRASHED: Final = "participant.embedded_crashed"
 EVENT_WORK_FAILED: Final = "participant.work_failed"
 
 SPAN_HANDLER: Final = "participant.handle"
@@ -28,6 +29,7 @@ METRIC_RETRIES: Final = "sagabus_participant_retries"
 METRIC_CONFLICTS: Final = "sagabus_participant_conflicts"
 METRIC_LATE: Final = "sagabus_participant_late_answers"
 METRIC_SLOW: Final = "sagabus_participant_slow_calls"
+METRIC_FORGOTTEN: Final = "sagabus_participant_forgotten"
 METRIC_BACKLOG: Final = "sagabus_participant_backlog"
 
 
@@ -62,6 +64,9 @@ class Meters:
             "Handler calls that took longer than their step allows",
             ["step", "call"],
             registry=registry,
+        )
+        self.forgotten = Counter(
+            METRIC_FORGOTTEN, "Activations whose journal was removed", registry=registry
         )
         self.backlog = Gauge(METRIC_BACKLOG, "Commands that wait for a worker", registry=registry)
 
