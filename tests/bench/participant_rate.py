@@ -3,6 +3,9 @@
 Run it: `python tests/bench/participant_rate.py [commands] [refused per 100]`. Asserts nothing.
 The floor is the handler's own statement, one after the other on one connection in transactions of
 500: what no SDK could save.
+
+`python tests/bench/participant_rate.py memory [commands]` prints the resident memory of a batch
+handler along 200,000 commands instead, without Kafka.
 """
 
 import asyncio
@@ -19,25 +22,37 @@ from contextlib import suppress
 from pathlib import Path
 
 import uvloop
+from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 
 from sagabus_bus import KafkaConnection, Publisher, TopicAdmin
 from sagabus_core import ids
 from sagabus_core.vocabulary import Phase
-from sagabus_messages import Command, OutboxRow, Stamp, Topics, encode, json_payload
+from sagabus_messages import Command, OutboxRow, Record, Stamp, Topics, encode, json_payload
 from sagabus_participant import (
     COMPONENT,
+    CommandBatches,
     ExecutedLocally,
     LocalContext,
     LocalStep,
+    Meters,
     Participant,
     ParticipantService,
     ParticipantSettings,
     Rejected,
+    Shell,
     Succeeded,
 )
 from sagabus_runtime.lifecycle import run_service
-from sagabus_store import SHARED, Connection, Database, DatabaseOptions, migrate
+from sagabus_store import (
+    SHARED,
+    Connection,
+    Database,
+    DatabaseOptions,
+    InboxWindow,
+    inbox,
+    migrate,
+)
 from sagabus_testkit import LocalStack
 
 OUT = Path("build/bench.json")
@@ -184,7 +199,44 @@ def measure(count: int, refused: int) -> None:
     print(json.dumps(found, indent=1))  # noqa: T201
 
 
+def resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
+
+
+async def memory(dsn: str, total: int) -> dict[int, float]:
+    """Return the resident memory in MiB after every tenth of so many commands."""
+    await migrate(dsn, [SHARED, COMPONENT])
+    database, window = Database(dsn, DatabaseOptions("memory", pool_size=2)), InboxWindow(30)
+    await database.open()
+    await inbox.maintain(database, window)
+    participant, topics = Participant(NAME), Topics("x.")
+    participant.step(STEP, input=Book)(BookStep)
+    meters = Meters(CollectorRegistry())
+    batches = CommandBatches(Shell(participant, database, topics, meters, window))
+    async with database.connection() as conn:
+        await conn.execute(TABLE)
+    told = {}
+    for first in range(0, total, BATCH):
+        rows = commands(topics.command(NAME), first, BATCH, refused=1)
+        await batches.process([Record(r.topic, 0, 0, r.key, r.value, r.headers, 0) for r in rows])
+        if (first + BATCH) % (total // 10) == 0:
+            told[first + BATCH] = resident_mib()
+            async with database.connection() as conn:
+                await conn.execute("truncate outbox")  # the relay's part
+    await database.close()
+    return told
+
+
+def measure_memory(total: int) -> None:
+    with LocalStack("participant-memory") as stack:
+        found = uvloop.run(memory(stack.postgres.create_database("memory"), total))
+    print(json.dumps({"resident_mib": found}, indent=1))  # noqa: T201
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["memory"]:
+        sys.exit(measure_memory(int((*sys.argv[2:], 200_000)[0])))
     if sys.argv[1:] == ["serve"]:
         sys.exit(run_service(NAME, build, ParticipantSettings))
     numbers = [int(argument) for argument in sys.argv[1:]]

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]  # ships no types; used for tests alone
 import pytest
-from jsonschema import Draft202012Validator
 
 from sagabus_example_inventory.handlers import inventory
 from sagabus_participant.__main__ import main
@@ -40,7 +40,7 @@ def test_every_reference_resolves_and_every_step_has_its_payload() -> None:
     assert document["channels"]["command"]["address"] == "sagabus.command.inventory.v1"
     assert list(document["channels"]["result"]["messages"]) == ["reserve-stock", "confirm"]
     schemas = document["components"]["schemas"]
-    reserve = Draft202012Validator(schemas["reserve-stock.input"])
+    reserve = jsonschema.Draft202012Validator(schemas["reserve-stock.input"])
     assert reserve.is_valid({"order": "o", "sku": "s", "quantity": 1})
     assert not reserve.is_valid({"order": "o", "sku": "s", "quantity": 0})
     assert "reservation_id" in schemas["reserve-stock.output"]["properties"]
