@@ -236,7 +236,8 @@ def measure_memory(total: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["memory"]:
-        sys.exit(measure_memory(int((*sys.argv[2:], 200_000)[0])))
+        measure_memory(int(sys.argv[2]) if len(sys.argv) > 2 else 200_000)
+        sys.exit()
     if sys.argv[1:] == ["serve"]:
         sys.exit(run_service(NAME, build, ParticipantSettings))
     numbers = [int(argument) for argument in sys.argv[1:]]
