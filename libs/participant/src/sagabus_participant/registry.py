@@ -19,7 +19,9 @@ from sagabus_participant.step import ExternalStep, LocalStep
 __all__ = ["Participant", "RegisteredStep", "StepOptions"]
 
 AnyStep: TypeAlias = LocalStep[Any] | ExternalStep[Any]
-S = TypeVar("S", bound=type[LocalStep[Any]] | type[ExternalStep[Any]])
+M = TypeVar("M", bound=BaseModel)
+Handler: TypeAlias = LocalStep[M] | ExternalStep[M]
+HandlerClass: TypeAlias = type[LocalStep[M]] | type[ExternalStep[M]]
 
 _PARAMETERS: Final = {"execute": 2, "compensate": 1, "cancel": 1, "resolve": 1}
 
@@ -100,19 +102,19 @@ class Participant:
     def step(
         self,
         name: str,
-        input: type[BaseModel],  # noqa: A002  # it reads as it is meant
+        input: type[M],  # noqa: A002  # it reads as it is meant
         **options: Unpack[_Options],
-    ) -> Callable[[S], S]:
+    ) -> Callable[[HandlerClass[M]], HandlerClass[M]]:
         """Register a handler class that needs no arguments; see `StepOptions` for `options`."""
 
-        def decorate(handler_class: S) -> S:
+        def decorate(handler_class: HandlerClass[M]) -> HandlerClass[M]:
             self.add(name, input, handler_class(), StepOptions(**options))
             return handler_class
 
         return decorate
 
     def add(
-        self, name: str, model: type[BaseModel], handler: AnyStep, options: StepOptions
+        self, name: str, model: type[M], handler: Handler[M], options: StepOptions
     ) -> RegisteredStep:
         """Register a handler object, for handlers that need a client or a pool."""
         step = _checked(self.name, name, model, handler, options)
