@@ -43,8 +43,9 @@ drills: setup ## outage drills on real servers and services, 15 minutes; build/d
 model-check: setup ## explore every reachable state of small sagas (10 minutes); build/model-check.json
 	$(BIN)/python -m tests.model
 
-bench: setup ## measure the engine alone beside its floor, into build/bench.json
+bench: setup ## measure engine and participant beside their floors, into build/bench.json
 	$(BIN)/python tests/bench/engine_rate.py
+	$(BIN)/python tests/bench/participant_rate.py
 
 format: setup ## rewrite the code in the house format
 	$(BIN)/ruff format $(SOURCES)

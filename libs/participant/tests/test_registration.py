@@ -53,7 +53,16 @@ class Blind(ExternalStep[Order]):
 
 
 class NotAsync(LocalStep[Order]):
-    def execute(self, ctx: LocalContext, order: Order) -> Any:
+    def execute(  # type: ignore[override]  # the mistake
+        self, ctx: LocalContext, order: Order
+    ) -> ExecutedLocally:
+        return Succeeded()
+
+
+class Guessing(LocalStep[Order]):
+    async def execute(  # type: ignore[override]  # the mistake: a local step is never in doubt
+        self, ctx: LocalContext, order: Order
+    ) -> Executed:
         return Succeeded()
 
 
@@ -124,4 +133,16 @@ def test_names_are_checked_and_taken_once() -> None:
     with pytest.raises(RegistrationError, match="step_registered_twice"):
         shop.step("reserve", input=Order)(Reserve)
     with pytest.raises(RegistrationError, match="wrong_input_type"):
-        shop.add("other", dict, Reserve(), StepOptions())  # type: ignore[arg-type]  # the mistake
+        shop.add("other", dict, Reserve(), StepOptions())  # type: ignore[misc]  # the mistake
+
+
+def test_a_mistake_is_a_type_error_before_it_is_a_start_up_error() -> None:
+    """Strict mypy refuses an ignore that it does not need: `make types` proves these errors."""
+    shop = Participant("shop")
+    with pytest.raises(RegistrationError, match=r"WrongInput\.execute takes .*Other.*Order"):
+        shop.add("other", Order, WrongInput(), StepOptions())  # type: ignore[misc]  # mistake
+    with pytest.raises(RegistrationError, match="wrong_signature"):
+        shop.step("other", input=Order)(WrongInput)  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(RegistrationError, match=r"TooMany\.execute must take exactly"):
+        shop.step("many", input=Order)(TooMany)
+    assert Guessing is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import Final, Literal
 
 from sagabus_messages.errors import MessageError
@@ -48,6 +49,7 @@ def parse_instant(text: object) -> int:
     )
 
 
+@lru_cache(maxsize=1024)  # the messages of a batch share few instants
 def format_instant(at_ms: int) -> str:
     """Return the wire form of epoch milliseconds. Raises `invalid_instant` outside 1970 to 9999."""
     if not 0 <= at_ms <= MAX_INSTANT_MS:

@@ -1,7 +1,9 @@
 """Participant SDK of sagabus: business handlers with exactly-once effects."""
 
+from sagabus_participant.assembly import COMPONENT, Extras, Running, WorkSettings
 from sagabus_participant.batches import CommandBatches
 from sagabus_participant.callbacks import Callbacks
+from sagabus_participant.embedded import EmbeddedParticipant
 from sagabus_participant.errors import (
     CallbackError,
     OutputError,
@@ -25,13 +27,8 @@ from sagabus_participant.outcomes import (
     Unknown,
 )
 from sagabus_participant.registry import Participant, RegisteredStep, StepOptions
-from sagabus_participant.service import (
-    COMPONENT,
-    Extras,
-    ParticipantService,
-    ParticipantSettings,
-    Running,
-)
+from sagabus_participant.retention import Retention
+from sagabus_participant.service import ParticipantService, ParticipantSettings
 from sagabus_participant.shell import Shell
 from sagabus_participant.step import (
     Context,
@@ -54,6 +51,7 @@ __all__ = [
     "Compensated",
     "Confirmed",
     "Context",
+    "EmbeddedParticipant",
     "Executed",
     "ExecutedLocally",
     "ExternalContext",
@@ -73,6 +71,7 @@ __all__ = [
     "RegistrationError",
     "Rejected",
     "Resolved",
+    "Retention",
     "Running",
     "Shell",
     "StepOptions",
@@ -81,6 +80,7 @@ __all__ = [
     "Undone",
     "Unknown",
     "WorkBench",
+    "WorkSettings",
     "WorkerOptions",
     "Workers",
 ]

@@ -2,48 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import MessageError, Record
-from sagabus_participant.calls import Due
 from sagabus_participant.handling import Handling
 from sagabus_participant.orders import Order, read_order
 from sagabus_participant.session import JOURNAL, Session
 from sagabus_participant.shell import Shell
+from sagabus_participant.together import MOST, Together
+from sagabus_participant.watch import Due
 from sagabus_runtime import failpoints
 from sagabus_store import Claim, Connection, inbox, outbox
 
 __all__ = ["CommandBatches"]
 
+LONG_MS: Final = 2_000
+"""A transaction that takes longer than this is followed by one of half as many commands."""
+
 
 class CommandBatches:
-    """Handles records of the participant's command topic."""
+    """Handles records of the participant's command topic.
 
-    def __init__(self, shell: Shell) -> None:
+    `on_progress` is called after each commit: a sign of life for the loop that waits.
+    """
+
+    def __init__(self, shell: Shell, on_progress: Callable[[], None] = lambda: None) -> None:
         self._shell = shell
-        self._handling = Handling(shell.meters)
+        self._on_progress = on_progress
+        self._handling = Handling()
+        self._together = Together(shell.calls(), self._handling)
+        self._size = MOST
 
     async def process(self, records: Sequence[Record]) -> None:
-        """Handle a batch in one transaction; everything is durable on return.
+        """Handle a batch; everything is durable on return.
 
-        A repeat changes nothing. Raises the `MessageError` of a record that must be dead-lettered,
-        and what is retryable in an outage; either way nothing of the batch has happened.
+        A repeat changes nothing. A batch is one transaction, unless handlers are so slow that it
+        would hold its locks for seconds: then several, in order. Raises the `MessageError` of a
+        record that must be dead-lettered, and what is retryable in an outage; what was not
+        committed by then has not happened.
         """
         shell = self._shell
         orders = [read_order(record, shell.participant, shell.topics) for record in records]
-        async with shell.db.transaction() as conn:
-            session = shell.session(conn)
-            await session.lock(orders)
-            fresh = await self._claim(conn, session, orders)
-            await conn.execute(JOURNAL["open_savepoint"])
-            for order in fresh:
-                await self._handle(session, order)
-            await session.flush()
-            await failpoints.reach("participant.before-commit")
-        await failpoints.reach("participant.after-commit")
-        if session.has_enqueued:
-            shell.work_came.set()
+        start = 0
+        while start < len(orders):
+            part = orders[start : start + self._size]
+            start += len(part)
+            began = time.monotonic()
+            await self._transact(part)
+            self._learn(len(part), (time.monotonic() - began) * 1000)
+            self._on_progress()
+
+    async def process_within(
+        self, conn: Connection, records: Sequence[Record]
+    ) -> Callable[[], None]:
+        """Handle records in the caller's own open transaction, on the participant's database.
+
+        For a service that consumes by itself: commit, call what is returned (it counts, and wakes
+        the workers), then commit the offsets. Raises as `process` does: roll back wholly then.
+        """
+        shell = self._shell
+        orders = [read_order(record, shell.participant, shell.topics) for record in records]
+        session = await self._write(conn, orders)
+        return lambda: self._committed(session)
 
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
         """Send a poisonous record to its dead-letter topic, through the outbox."""
@@ -51,6 +74,31 @@ class CommandBatches:
             seen_at_ms = await self._shell.db.now_ms()
             row = dead_letter_row(record, reason, attempts=attempts, seen_at_ms=seen_at_ms)
             await outbox.append_locked(conn, [row])
+
+    async def _transact(self, orders: Sequence[Order]) -> None:
+        async with self._shell.db.transaction() as conn:
+            session = await self._write(conn, orders)
+            await failpoints.reach("participant.before-commit")
+        await failpoints.reach("participant.after-commit")
+        self._committed(session)
+
+    async def _write(self, conn: Connection, orders: Sequence[Order]) -> Session:
+        session = self._shell.session(conn)
+        await session.lock(orders)
+        await self._handle(session, await self._claim(conn, session, orders))
+        await session.flush()
+        return session
+
+    def _committed(self, session: Session) -> None:
+        self._shell.meters.add(session.tally)
+        if session.has_enqueued:
+            self._shell.work_came.set()
+
+    def _learn(self, size: int, took_ms: float) -> None:
+        if took_ms > LONG_MS:
+            self._size = max(1, size // 2)
+        elif size == self._size and took_ms < LONG_MS / 4:
+            self._size = min(MOST, self._size * 2)
 
     async def _claim(
         self, conn: Connection, session: Session, orders: Sequence[Order]
@@ -63,20 +111,34 @@ class CommandBatches:
         first = await inbox.claim(conn, self._shell.consumer, claims)
         return [order for order, is_first in zip(orders, first, strict=True) if is_first]
 
-    async def _handle(self, session: Session, order: Order) -> None:
-        if session.is_queued(order):
-            return
-        due = self._handling.admit(session, order)
-        if due is None:
-            return
-        if order.step.rules.local:
-            await self._run_local(session, due)
-        else:
-            session.enqueue(order, session.now_ms)
+    async def _handle(self, session: Session, orders: Sequence[Order]) -> None:
+        """Answer what the journal answers, call local handlers, hand the rest to the workers."""
+        dues: dict[str, Due] = {}
+        for order in orders:
+            if order.execute_id in dues:
+                # The commands of one activation meet what the earlier one has left.
+                await self._run(session, dues)
+            due = self._admitted(session, order)
+            if due is not None:
+                dues[order.execute_id] = due
+        await self._run(session, dues)
 
-    async def _run_local(self, session: Session, due: Due) -> None:
-        later = await self._handling.run_local(session, due)
-        if later is not None:
+    def _admitted(self, session: Session, order: Order) -> Due | None:
+        if session.is_queued(order):
+            return None
+        due = self._handling.admit(session, order)
+        if due is None or order.step.rules.local:
+            return due
+        session.enqueue(order, session.now_ms)
+        return None
+
+    async def _run(self, session: Session, dues: dict[str, Due]) -> None:
+        if not dues:
+            return
+        await session.conn.execute(JOURNAL["open_savepoint"])
+        for due in await self._together.run(session, list(dues.values())):
             # A stuck command holds no partition: it goes on from the work table.
             expires_at_ms = due.order.ask.expires_at_ms
             session.enqueue(due.order, self._shell.retry_at_ms(session.now_ms, 1, expires_at_ms))
+        await session.conn.execute(JOURNAL["close_savepoint"])
+        dues.clear()

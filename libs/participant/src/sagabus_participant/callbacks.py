@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sagabus_core.vocabulary import Phase
 from sagabus_participant.admission import Call
-from sagabus_participant.calls import Due
 from sagabus_participant.errors import CallbackError
 from sagabus_participant.handling import Handling
 from sagabus_participant.journal import EffectState
@@ -12,6 +11,7 @@ from sagabus_participant.orders import read_order, unpack_record
 from sagabus_participant.outcomes import Rejected, Succeeded, finding_of
 from sagabus_participant.session import JOURNAL
 from sagabus_participant.shell import Shell
+from sagabus_participant.watch import Due
 from sagabus_store import Connection
 
 __all__ = ["Callbacks"]
@@ -22,7 +22,7 @@ class Callbacks:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._handling = Handling(shell.meters)
+        self._handling = Handling()
 
     async def report(
         self, conn: Connection, idempotency_key: str, outcome: Succeeded | Rejected
@@ -53,4 +53,5 @@ class Callbacks:
         finding = finding_of(outcome, order.step.output_schema)
         self._handling.settle(session, Due(order, call, activation), finding)
         await session.flush()
+        self._shell.meters.add(session.tally)
         return True

@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import assert_never
 
 from sagabus_participant.admission import Answer, Call, Ignore, Run, admit
-from sagabus_participant.calls import Due, call_local
 from sagabus_participant.journal import Activation, Finding, Reply
 from sagabus_participant.orders import Order, read_input
 from sagabus_participant.session import Session
 from sagabus_participant.settlement import Later, Settled, settle
-from sagabus_participant.telemetry import EVENT_CONFLICT, EVENT_EXPIRED, Meters
+from sagabus_participant.telemetry import EVENT_CONFLICT, EVENT_EXPIRED
+from sagabus_participant.watch import Due
 from sagabus_runtime.logs import get_logger
 
 __all__ = ["Handling"]
 
 
 class Handling:
-    """Admits, runs and settles commands; counts what it does."""
-
-    def __init__(self, meters: Meters) -> None:
-        self._meters = meters
+    """Admits and settles commands; keeps no state, everything is in the session."""
 
     def admit(self, session: Session, order: Order) -> Due | None:
         """Answer from the journal where that is possible, else return the call that is due.
@@ -32,7 +29,7 @@ class Handling:
         decision = admit(order.step.rules, before, order.ask, session.past(order), now_ms)
         match decision:
             case Ignore():
-                self._count_expired(order)
+                self.ignore(session, order)
             case Answer(reply, after):
                 session.put(order, after)
                 self._answer(session, order, reply)
@@ -45,9 +42,11 @@ class Handling:
                 assert_never(decision)
         return None
 
-    async def run_local(self, session: Session, due: Due) -> Later | None:
-        """Call a local handler and settle; `Later` where it has to be called again."""
-        return self.settle(session, due, await call_local(session.conn, due))
+    @staticmethod
+    def ignore(session: Session, order: Order) -> None:
+        """Count a command that came too late to start, and do nothing."""
+        session.count("expired", order.step.name, order.ask.phase)
+        get_logger().debug(EVENT_EXPIRED, **_fields(order))
 
     def settle(self, session: Session, due: Due, finding: Finding) -> Later | None:
         """Record and answer what a call has found; `Later` where nothing is answered yet."""
@@ -58,11 +57,11 @@ class Handling:
         match result:
             case Settled(_, reply, conflict):
                 if conflict:
-                    self._report_conflict(order)
+                    self._report_conflict(session, order)
                 self._answer(session, order, reply)
                 return None
             case Later():
-                self._meters.retries.labels(order.step.name).inc()
+                session.count("retries", order.step.name)
                 return result
             case _:
                 assert_never(result)
@@ -73,18 +72,16 @@ class Handling:
         # external one has saved it with its intent, and meanwhile somebody else may have settled.
         return due.activation if due.order.step.rules.local else session.activation(due.order)
 
-    def _answer(self, session: Session, order: Order, reply: Reply) -> None:
+    @staticmethod
+    def _answer(session: Session, order: Order, reply: Reply) -> None:
         session.answer(order, reply)
-        self._meters.commands.labels(order.step.name, order.ask.phase, reply.status).inc()
+        session.count("commands", order.step.name, order.ask.phase, reply.status)
         if session.now_ms >= order.ask.expires_at_ms:
-            self._meters.late.labels(order.step.name).inc()
+            session.count("late", order.step.name)
 
-    def _count_expired(self, order: Order) -> None:
-        self._meters.expired.labels(order.step.name, order.ask.phase).inc()
-        get_logger().info(EVENT_EXPIRED, **_fields(order))
-
-    def _report_conflict(self, order: Order) -> None:
-        self._meters.conflicts.labels(order.step.name).inc()
+    @staticmethod
+    def _report_conflict(session: Session, order: Order) -> None:
+        session.count("conflicts", order.step.name)
         get_logger().error(EVENT_CONFLICT, **_fields(order))
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from sagabus_core.errors import InvalidValue
 from sagabus_core.names import check_name
+from sagabus_participant.asyncapi import asyncapi_of
 from sagabus_participant.errors import RegistrationError
 from sagabus_participant.journal import StepRules
 from sagabus_participant.step import ExternalStep, LocalStep
@@ -18,7 +19,9 @@ from sagabus_participant.step import ExternalStep, LocalStep
 __all__ = ["Participant", "RegisteredStep", "StepOptions"]
 
 AnyStep: TypeAlias = LocalStep[Any] | ExternalStep[Any]
-S = TypeVar("S", bound=type[LocalStep[Any]] | type[ExternalStep[Any]])
+M = TypeVar("M", bound=BaseModel)
+Handler: TypeAlias = LocalStep[M] | ExternalStep[M]
+HandlerClass: TypeAlias = type[LocalStep[M]] | type[ExternalStep[M]]
 
 _PARAMETERS: Final = {"execute": 2, "compensate": 1, "cancel": 1, "resolve": 1}
 
@@ -28,7 +31,8 @@ class StepOptions:
     """What a registration may say besides name and input.
 
     `input_schema` and `output_schema` are the schema ids of the payload contract, by default
-    `<participant>.<step>.v1` and `<participant>.<step>.output.v1`. `retriable`: the step stands
+    `<participant>.<step>.v1` and `<participant>.<step>.output.v1`. `output` documents what a
+    success carries (the AsyncAPI document shows it). `retriable`: the step stands
     after a pivot and must succeed in the end. `idempotent`: the outside applies one key once, so
     that calling again is safe. `invalid_payload`: answer HALTED or REJECTED. `timeout_ms` bounds
     one run of a handler; the command's own expiry bounds it as well.
@@ -36,6 +40,7 @@ class StepOptions:
 
     input_schema: str | None = None
     output_schema: str | None = None
+    output: type[BaseModel] | None = None
     retriable: bool = False
     idempotent: bool = False
     invalid_payload: Literal["halt", "reject"] = "halt"
@@ -47,6 +52,7 @@ class _Options(TypedDict, total=False):
 
     input_schema: str | None
     output_schema: str | None
+    output: type[BaseModel] | None
     retriable: bool
     idempotent: bool
     invalid_payload: Literal["halt", "reject"]
@@ -89,22 +95,26 @@ class Participant:
         """Return the step of this name, None where there is none."""
         return self._steps.get(name)
 
+    def asyncapi(self) -> dict[str, Any]:
+        """Return the AsyncAPI 3.0 document: both topics, and the payloads of every step."""
+        return asyncapi_of(self)
+
     def step(
         self,
         name: str,
-        input: type[BaseModel],  # noqa: A002  # it reads as it is meant
+        input: type[M],  # noqa: A002  # it reads as it is meant
         **options: Unpack[_Options],
-    ) -> Callable[[S], S]:
+    ) -> Callable[[HandlerClass[M]], HandlerClass[M]]:
         """Register a handler class that needs no arguments; see `StepOptions` for `options`."""
 
-        def decorate(handler_class: S) -> S:
+        def decorate(handler_class: HandlerClass[M]) -> HandlerClass[M]:
             self.add(name, input, handler_class(), StepOptions(**options))
             return handler_class
 
         return decorate
 
     def add(
-        self, name: str, model: type[BaseModel], handler: AnyStep, options: StepOptions
+        self, name: str, model: type[M], handler: Handler[M], options: StepOptions
     ) -> RegisteredStep:
         """Register a handler object, for handlers that need a client or a pool."""
         step = _checked(self.name, name, model, handler, options)

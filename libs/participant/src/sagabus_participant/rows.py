@@ -17,6 +17,7 @@ __all__ = [
     "effect_columns",
     "read_answer",
     "read_effect",
+    "success_columns",
 ]
 
 
@@ -47,6 +48,17 @@ class SavedEffect:
     effect: Effect
     intent_record: bytes | None
 
+    @property
+    def is_plain_success(self) -> bool:
+        """Whether `save_successes` can write it: its row exists, and there is nothing to add."""
+        effect = self.effect
+        return (
+            effect.state is EffectState.SUCCEEDED
+            and self.effect_id == self.activation_id
+            and (effect.output is None or effect.output.is_json)
+            and (effect.reason, effect.halt, effect.intent_command_id) == (None, None, None)
+        )
+
 
 def read_effect(row: Row) -> Effect:
     """Return the effect of a row of `participant_effect`."""
@@ -69,6 +81,16 @@ def read_effect(row: Row) -> Effect:
 def effect_columns(saved: Iterable[SavedEffect]) -> list[list[object]]:
     """Return the arrays of the `save_effects` query."""
     return _columns([_effect_row(one) for one in saved], 15)
+
+
+def success_columns(saved: Sequence[SavedEffect]) -> list[list[object]]:
+    """Return the arrays of the `save_successes` query."""
+    outputs = [one.effect.output for one in saved]
+    return [
+        [one.effect_id for one in saved],
+        [output.schema_id if output else None for output in outputs],
+        [output.body if output else None for output in outputs],
+    ]
 
 
 def _effect_row(saved: SavedEffect) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ id, then the inbox, then the outbox keys; a worker's own row comes between the l
 from __future__ import annotations
 
 import time
+from collections import Counter as Counts
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,8 +23,10 @@ from sagabus_participant.rows import (
     effect_columns,
     read_answer,
     read_effect,
+    success_columns,
 )
-from sagabus_store import Connection, Queries, now_ms, outbox
+from sagabus_participant.telemetry import Tally
+from sagabus_store import Connection, Queries, outbox
 
 __all__ = ["JOURNAL", "WORK", "Session"]
 
@@ -50,6 +53,7 @@ class Session:
         self._queued: set[str] = set()
         self._enqueued: list[tuple[Order, int]] = []
         self._results: list[OutboxRow] = []
+        self.tally: Tally = Counts()
 
     @property
     def now_ms(self) -> int:
@@ -66,7 +70,7 @@ class Session:
             [order.command.saga_id for order in places],
             [order.command.step for order in places],
         )
-        self._opened_ms = await now_ms(self.conn)
+        self._opened_ms = max((int(row["now_ms"]) for row in rows), default=0)
         self._opened_at = time.monotonic()
         self._loaded = {str(row["effect_id"]): Activation(read_effect(row)) for row in rows}
         await self._load_undo_effects(orders)
@@ -128,6 +132,10 @@ class Session:
             self._queued.add(order.ask.command_id)
             self._enqueued.append((order, due_at_ms))
 
+    def count(self, what: str, *labels: str) -> None:
+        """Note something for `Meters.add`, which is told after the commit."""
+        self.tally[(what, *labels)] += 1
+
     @property
     def has_enqueued(self) -> bool:
         """Whether a worker should look at once."""
@@ -136,8 +144,12 @@ class Session:
     async def flush(self) -> None:
         """Write everything that changed; the caller commits."""
         effects = [saved for order in self._places.values() for saved in self._changed(order)]
-        if effects:
-            await self.conn.execute(JOURNAL["save_effects"], *effect_columns(effects))
+        successes = [saved for saved in effects if saved.is_plain_success]
+        if successes:
+            await self.conn.execute(JOURNAL["save_successes"], *success_columns(successes))
+        if len(successes) < len(effects):
+            others = [saved for saved in effects if not saved.is_plain_success]
+            await self.conn.execute(JOURNAL["save_effects"], *effect_columns(others))
         if self._new_answers:
             await self.conn.execute(JOURNAL["save_answers"], *answer_columns(self._new_answers))
         if self._enqueued:

@@ -6,10 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 
 from sagabus_messages import Topics
+from sagabus_participant.calls import Calls
 from sagabus_participant.registry import Participant
+from sagabus_participant.retention import Retention
 from sagabus_participant.session import Session
 from sagabus_participant.telemetry import Meters
+from sagabus_participant.watch import Watch
 from sagabus_runtime.backoff import BackOff, BackOffPolicy
+from sagabus_runtime.telemetry import Tracing
 from sagabus_store import Connection, Database, InboxWindow
 
 __all__ = ["Shell"]
@@ -24,6 +28,8 @@ class Shell:
     topics: Topics
     meters: Meters
     window: InboxWindow
+    tracing: Tracing | None = None
+    retention: Retention = field(default_factory=lambda: Retention(400))
     retry: BackOffPolicy = field(default_factory=lambda: BackOffPolicy(200, 5_000))
     work_came: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -31,6 +37,10 @@ class Shell:
     def consumer(self) -> str:
         """The inbox consumer and Kafka group of this participant."""
         return f"sagabus.{self.participant.name}.v1"
+
+    def calls(self) -> Calls:
+        """Return what calls handlers, with spans where tracing is on."""
+        return Calls(Watch(self.meters, self.tracing))
 
     def session(self, conn: Connection) -> Session:
         """Return a new session in an open transaction."""

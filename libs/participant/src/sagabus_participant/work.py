@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from sagabus_participant.calls import Due, call_external
 from sagabus_participant.handling import Handling
 from sagabus_participant.journal import Finding
 from sagabus_participant.orders import Order, read_order, unpack_record
@@ -17,6 +16,7 @@ from sagabus_participant.session import JOURNAL, WORK, Session
 from sagabus_participant.settlement import Later
 from sagabus_participant.shell import Shell
 from sagabus_participant.telemetry import EVENT_RECEIPT_DELAYED
+from sagabus_participant.watch import Due
 from sagabus_runtime import failpoints
 from sagabus_runtime.backoff import BackOff
 from sagabus_runtime.logs import get_logger
@@ -40,7 +40,8 @@ class WorkBench:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._handling = Handling(shell.meters)
+        self._handling = Handling()
+        self._calls = shell.calls()
 
     async def work(self, item: Item) -> None:
         """Bring one command as far as it goes now: answered, ignored, or due again later.
@@ -55,7 +56,7 @@ class WorkBench:
         if due is None:
             return
         await failpoints.reach("participant.after-intent")
-        finding = await call_external(self._shell.db, due)
+        finding = await self._calls.call_external(self._shell.db, due)
         await failpoints.reach("participant.after-call")
         await self._receive(item, due, finding)
 
@@ -67,10 +68,14 @@ class WorkBench:
                 return
             await conn.execute(JOURNAL["open_savepoint"])
             due = self._handling.admit(session, order)
-            later = await self._handling.run_local(session, due) if due is not None else None
+            later = None
+            if due is not None:
+                finding = await self._calls.call(conn, due)
+                later = self._handling.settle(session, due, finding)
             await self._close(session, item, order, later)
             await session.flush()
             await failpoints.reach("participant.before-commit")
+        self._shell.meters.add(session.tally)
 
     async def _begin(self, item: Item, order: Order) -> Due | None:
         """Commit the intent, or the answer where no call is due."""
@@ -86,6 +91,7 @@ class WorkBench:
                 session.put(order, due.activation)
             await session.flush()
             await failpoints.reach("participant.before-intent")
+        self._shell.meters.add(session.tally)
         return due
 
     async def _receive(self, item: Item, due: Due, finding: Finding) -> None:
@@ -110,6 +116,7 @@ class WorkBench:
             await self._close(session, item, due.order, later)
             await session.flush()
             await failpoints.reach("participant.before-receipt")
+        self._shell.meters.add(session.tally)
         await failpoints.reach("participant.after-receipt")
 
     async def _close(self, session: Session, item: Item, order: Order, later: Later | None) -> None:

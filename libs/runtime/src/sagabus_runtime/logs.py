@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar, Token
 from typing import Literal, TextIO
 
 import structlog
@@ -17,10 +18,13 @@ from structlog.typing import FilteringBoundLogger, Processor
 
 from sagabus_runtime.names import FIELD_SERVICE
 
-__all__ = ["Level", "LogFormat", "bound", "configure", "get_logger"]
+__all__ = ["Level", "LogFormat", "bind", "bound", "configure", "get_logger", "unbind"]
 
 Level = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "json", "console"]
+
+# One variable for all fields: a handler call binds five of them, thousands of times a second.
+_BOUND: ContextVar[Mapping[str, object]] = ContextVar("sagabus_bound", default={})  # noqa: B039
 
 
 def configure(
@@ -31,6 +35,7 @@ def configure(
     as_json = fmt == "json" or (fmt == "auto" and not out.isatty())
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Processor] = [
+        _merge_bound,
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -59,8 +64,29 @@ def get_logger() -> FilteringBoundLogger:
 @contextmanager
 def bound(**fields: object) -> Iterator[None]:
     """Add `fields` to every log line of this task within the block."""
-    with structlog.contextvars.bound_contextvars(**fields):
+    token = bind(fields)
+    try:
         yield
+    finally:
+        unbind(token)
+
+
+def bind(fields: Mapping[str, object]) -> Token[Mapping[str, object]]:
+    """Do what `bound` begins, for hot paths; `unbind` takes it back."""
+    return _BOUND.set({**_BOUND.get(), **fields})
+
+
+def unbind(token: Token[Mapping[str, object]]) -> None:
+    """Take back what `bind` added."""
+    _BOUND.reset(token)
+
+
+def _merge_bound(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    for name, value in _BOUND.get().items():
+        event.setdefault(name, value)
+    return event
 
 
 def _adopt_library_logs(

@@ -118,6 +118,15 @@ class Tracing:
             provider.add_span_processor(BatchSpanProcessor(_exporter(otlp_endpoint)))
         return cls(provider)
 
+    @classmethod
+    def of_host(cls) -> Tracing | None:
+        """Return tracing through the provider that the process has set, None where it set none.
+
+        For code that lives in somebody else's service: never close it.
+        """
+        provider = trace.get_tracer_provider()
+        return cls(provider) if isinstance(provider, TracerProvider) else None
+
     @contextmanager
     def batch_span(self, name: str, parents: Iterable[TraceParent | None]) -> Iterator[Span]:
         """Run the block in one span that links the sampled traces among `parents`."""

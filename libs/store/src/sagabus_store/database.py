@@ -78,6 +78,20 @@ class Database:
         self._dsn = dsn
         self._options = options
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._borrowed = False
+
+    @classmethod
+    def over(
+        cls, pool: asyncpg.Pool[asyncpg.Record], options: DatabaseOptions | None = None
+    ) -> Database:
+        """Return a database over a pool that is somebody else's: `close` leaves it open.
+
+        Its connections must see the schema by their search_path, and have no codecs of their own
+        for bytea; give them a `statement_timeout`, a `lock_timeout` and `jit = off`.
+        """
+        database = cls("", options or DatabaseOptions("borrowed"))
+        database._pool, database._borrowed = pool, True
+        return database
 
     async def open(self) -> None:
         """Connect; does nothing when connected. Raises `StoreUnavailable`."""
@@ -101,6 +115,8 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection, waiting two seconds for those in use; safe to call twice."""
+        if self._borrowed:
+            return
         pool, self._pool = self._pool, None
         if pool is None:
             return

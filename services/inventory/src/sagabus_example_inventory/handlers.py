@@ -54,7 +54,7 @@ class ConfirmSale(BaseModel):
     reservation_id: str
 
 
-@inventory.step("reserve-stock", input=ReserveStock)
+@inventory.step("reserve-stock", input=ReserveStock, output=Reserved)
 class ReserveStockStep(LocalStep[ReserveStock]):
     """Takes the quantity from the shelf; undone by putting it back."""
 

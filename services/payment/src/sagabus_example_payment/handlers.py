@@ -97,6 +97,6 @@ def _answered(charge: Charge) -> Executed:
 def payment_with(cards: CardProcessor) -> Participant:
     """Return the participant; its handler needs a client, so it is registered as an object."""
     payment = Participant("payment")
-    options = StepOptions(idempotent=True, timeout_ms=30_000)
+    options = StepOptions(output=Charged, idempotent=True, timeout_ms=30_000)
     payment.add("charge-card", ChargeCard, ChargeCardStep(cards), options)
     return payment

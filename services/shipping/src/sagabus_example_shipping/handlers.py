@@ -97,5 +97,7 @@ def _answer(status: str, shipment_id: str) -> Executed:
 def shipping_with(carrier_delay_ms: int) -> Participant:
     """Return the participant with a carrier of this speed."""
     shipping = Participant("shipping")
-    shipping.add("ship", Ship, ShipStep(carrier_delay_ms), StepOptions(idempotent=True))
+    shipping.add(
+        "ship", Ship, ShipStep(carrier_delay_ms), StepOptions(output=Shipped, idempotent=True)
+    )
     return shipping

@@ -7,7 +7,7 @@ order by given.activation_id
 on conflict (effect_id) do update set touched_at = clock_timestamp()
 returning e.effect_id, e.state, e.reason_code, e.reason_detail, e.output_content_type,
     e.output_schema_id, e.output, e.intent_command_id, e.halt_code, e.halt_detail,
-    e.halt_operation_id
+    e.halt_operation_id, (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
 
 -- name: load_effects
 -- Undo effects of activations whose lock is held.
@@ -15,6 +15,24 @@ select effect_id, state, reason_code, reason_detail, output_content_type, output
     intent_command_id, halt_code, halt_detail, halt_operation_id
 from participant_effect
 where effect_id = any($1::uuid[])
+
+-- name: save_successes
+-- Settle forward effects whose rows are locked: what nearly every command of a local step comes to.
+update participant_effect as e set
+    state = 'SUCCEEDED',
+    reason_code = null,
+    reason_detail = null,
+    output_content_type = case when given.output is not null then 'application/json' end,
+    output_schema_id = given.schema_id,
+    output = given.output,
+    intent_command_id = null,
+    intent_record = null,
+    halt_code = null,
+    halt_detail = null,
+    halt_operation_id = null,
+    touched_at = clock_timestamp()
+from unnest($1::uuid[], $2::text[], $3::bytea[]) as given (effect_id, schema_id, output)
+where e.effect_id = given.effect_id
 
 -- name: save_effects
 -- Write changed effects of activations whose lock is held.
@@ -79,6 +97,10 @@ on conflict (command_id) do update set
 -- name: open_savepoint
 -- Begin the part of one handler.
 savepoint sagabus_handler
+
+-- name: close_savepoint
+-- Leave what is kept to the transaction.
+release savepoint sagabus_handler
 
 -- name: next_savepoint
 -- Keep what the handler did and begin the part of the next one: one round trip.

@@ -1,0 +1,111 @@
+"""Local calls that share one savepoint: cheap while all succeed, exact as soon as one does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sagabus_participant.calls import Calls
+from sagabus_participant.handling import Handling
+from sagabus_participant.journal import Finding, Found
+from sagabus_participant.session import Session
+from sagabus_participant.settlement import Later
+from sagabus_participant.watch import Due
+
+__all__ = ["MOST", "Together"]
+
+MOST: Final = 512
+"""Most calls that share a savepoint; not less than a batch of Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What calling several handlers in one savepoint came to; None stands for an expired command.
+
+    Not `kept`: the savepoint was rolled back, and `findings` only say how far the attempt came.
+    """
+
+    findings: list[Finding | None]
+    kept: bool
+
+
+class Together:
+    """Runs calls of different activations; one savepoint holds as many as usually all succeed.
+
+    Only a success leaves anything behind. So where one call of an attempt does anything else, the
+    attempt is rolled back wholly and its calls are repeated, each in a savepoint of its own: a
+    handler may run twice, its effect stays one. How many calls share a savepoint follows from how
+    the last ones went, which bounds the repeated work where refusals are common.
+    """
+
+    def __init__(self, calls: Calls, handling: Handling) -> None:
+        self._calls = calls
+        self._handling = handling
+        self._limit = MOST
+
+    async def run(self, session: Session, dues: Sequence[Due]) -> list[Due]:
+        """Call and settle; return what has to be called again later. The savepoint is open."""
+        again: list[Due] = []
+        start = 0
+        while start < len(dues):
+            part = dues[start : start + self._limit]
+            attempt = await self._attempt(session, part)
+            tried = part[: len(attempt.findings)]
+            start += len(tried)
+            self._learn(len(part), kept=attempt.kept)
+            if attempt.kept:
+                again += self._settle(session, tried, attempt.findings)
+            else:
+                again += await self._one_by_one(session, tried)
+        return again
+
+    def _learn(self, size: int, *, kept: bool) -> None:
+        if not kept:
+            self._limit = max(1, self._limit // 4)
+        elif size == self._limit:
+            self._limit = min(MOST, self._limit * 2)
+
+    async def _attempt(self, session: Session, dues: Sequence[Due]) -> _Attempt:
+        findings: list[Finding | None] = []
+        if len(dues) == 1:
+            findings.append(await self._call(session, dues[0]))
+            return _Attempt(findings, kept=True)
+        for due in dues:
+            found = None
+            if not _expired(session, due):
+                found = await self._calls.attempt(session.conn, due)
+                if found is None or found.kind is not Found.SUCCEEDED:
+                    findings.append(found)
+                    await self._calls.undo(session.conn)
+                    return _Attempt(findings, kept=False)
+            findings.append(found)
+        kept = await self._calls.keep(session.conn)
+        if not kept:
+            await self._calls.undo(session.conn)
+        return _Attempt(findings, kept)
+
+    async def _one_by_one(self, session: Session, dues: Sequence[Due]) -> list[Due]:
+        again: list[Due] = []
+        for due in dues:
+            again += self._settle(session, [due], [await self._call(session, due)])
+        return again
+
+    async def _call(self, session: Session, due: Due) -> Finding | None:
+        return None if _expired(session, due) else await self._calls.call(session.conn, due)
+
+    def _settle(
+        self, session: Session, dues: Sequence[Due], findings: Sequence[Finding | None]
+    ) -> list[Due]:
+        again: list[Due] = []
+        for due, finding in zip(dues, findings, strict=True):
+            if finding is None:
+                self._handling.ignore(session, due.order)
+            elif isinstance(self._handling.settle(session, due, finding), Later):
+                again.append(due)
+        return again
+
+
+def _expired(session: Session, due: Due) -> bool:
+    """Say whether the command has expired while others were handled: it is never started then."""
+    return session.now_ms >= due.order.ask.expires_at_ms

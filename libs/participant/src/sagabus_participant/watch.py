@@ -1,0 +1,169 @@
+"""What surrounds a handler: its context, its span, its log fields, and how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from opentelemetry import trace
+from pydantic import BaseModel
+
+from sagabus_core.canonical import JsonValue
+from sagabus_core.vocabulary import Phase
+from sagabus_messages import json_value
+from sagabus_participant.admission import Call
+from sagabus_participant.journal import Activation
+from sagabus_participant.orders import Order
+from sagabus_participant.telemetry import (
+    ATTRIBUTE_ATTEMPT,
+    ATTRIBUTE_CALL,
+    ATTRIBUTE_STEP,
+    EVENT_HANDLER_SLOW,
+    SPAN_HANDLER,
+    Meters,
+)
+from sagabus_runtime.logs import bind, get_logger, unbind
+from sagabus_runtime.names import FIELD_SAGA_ID, FIELD_TRACE_ID
+from sagabus_runtime.telemetry import (
+    TraceParent,
+    Tracing,
+    current_traceparent,
+    format_traceparent,
+    parse_traceparent,
+)
+
+__all__ = ["Due", "Watch", "context_fields"]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A call that admission has granted; `given` is the input of EXECUTE."""
+
+    order: Order
+    call: Call
+    activation: Activation
+    given: BaseModel | None = None
+
+
+class Watch:
+    """Surrounds each call of a handler; without `tracing` no span is opened."""
+
+    def __init__(self, meters: Meters, tracing: Tracing | None = None) -> None:
+        self._meters = meters
+        self._tracing = tracing
+
+    def call(self, due: Due) -> _Call:
+        """Return a block that is one call of the handler; it gives the fields of its `Context`.
+
+        Log lines of the block name saga, step, attempt and trace. A span is opened where the
+        command's trace is sampled, or the command has none and this service samples its own.
+        A call that takes longer than its step allows is reported.
+        """
+        return _Call(self, due)
+
+    def span(self, due: Due, parent: TraceParent | None) -> AbstractContextManager[str | None]:
+        """Return the span of a call, one that is already closed where nothing is to be traced."""
+        if self._tracing is None or (parent is not None and not parent.sampled):
+            return nullcontext(due.order.meta.traceparent)
+        return _span(self._tracing, due, parent)
+
+    def report(self, due: Due, took_ms: float) -> None:
+        """Tell about a call that took as long as its step allows, or longer."""
+        order = due.order
+        allowed_ms = min(
+            order.step.options.timeout_ms, order.ask.expires_at_ms - order.meta.ce_time_ms
+        )
+        if took_ms < allowed_ms:
+            return
+        self._meters.slow.labels(order.step.name, due.call.value).inc()
+        get_logger().warning(
+            EVENT_HANDLER_SLOW, call=due.call.value, took_ms=round(took_ms), allowed_ms=allowed_ms
+        )
+
+
+class _Call:
+    """A context manager by hand: three nested generators cost more than many a handler."""
+
+    __slots__ = ("_began", "_bound", "_due", "_span", "_watch")
+
+    def __init__(self, watch: Watch, due: Due) -> None:
+        self._watch = watch
+        self._due = due
+
+    def __enter__(self) -> dict[str, Any]:
+        command, received = self._due.order.command, self._due.order.meta.traceparent
+        fields: dict[str, object] = {
+            FIELD_SAGA_ID: command.saga_id,
+            ATTRIBUTE_STEP: command.step,
+            ATTRIBUTE_ATTEMPT: command.attempt,
+        }
+        parent = parse_traceparent(received) if received is not None else None
+        if parent is not None:
+            fields[FIELD_TRACE_ID] = parent.trace_id
+        self._bound = bind(fields)
+        self._span = self._watch.span(self._due, parent)
+        self._began = time.monotonic()
+        return context_fields(self._due, self._span.__enter__())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace_back: TracebackType | None,
+    ) -> None:
+        self._watch.report(self._due, (time.monotonic() - self._began) * 1000)
+        self._span.__exit__(kind, error, trace_back)
+        unbind(self._bound)
+
+
+@contextmanager
+def _span(tracing: Tracing, due: Due, parent: TraceParent | None) -> Iterator[str | None]:
+    command = due.order.command
+    remote = trace.NonRecordingSpan(parent.context()) if parent else trace.INVALID_SPAN
+    attributes: dict[str, str | int] = {
+        FIELD_SAGA_ID: command.saga_id,
+        ATTRIBUTE_STEP: command.step,
+        ATTRIBUTE_ATTEMPT: command.attempt,
+        ATTRIBUTE_CALL: due.call.value,
+    }
+    with tracing.tracer.start_as_current_span(
+        SPAN_HANDLER,
+        context=trace.set_span_in_context(remote),
+        kind=trace.SpanKind.CONSUMER,
+        attributes=attributes,
+    ):
+        here = current_traceparent()
+        yield format_traceparent(here) if here else due.order.meta.traceparent
+
+
+def context_fields(due: Due, traceparent: str | None) -> dict[str, Any]:
+    """Return the fields of a `Context`."""
+    order = due.order
+    command = order.command
+    undoing = due.call.about is Phase.COMPENSATE
+    return {
+        "saga_id": command.saga_id,
+        "tenant": command.tenant,
+        "workflow": command.workflow,
+        "business_key": command.business_key,
+        "step": command.step,
+        "activation": command.activation,
+        "phase": command.phase,
+        "target": command.target,
+        "attempt": command.attempt,
+        "idempotency_key": order.compensate_id if undoing else order.execute_id,
+        "execute_key": order.execute_id,
+        "expires_at_ms": command.expires_at_ms,
+        "output": _output(due.activation),
+        "recovery_operation_id": command.recovery_operation_id,
+        "traceparent": traceparent,
+    }
+
+
+def _output(activation: Activation) -> JsonValue:
+    output = activation.execute.output
+    return json_value(output) if output is not None else None
