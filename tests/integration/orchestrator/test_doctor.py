@@ -49,7 +49,6 @@ async def test_doctor_names_each_thing_that_is_wrong_and_what_to_do(
         " where name = 'reconciler'"
     )
     said = await doctor()
-    print(said)
     found = levels(said)
     sound = {"migrations", "definitions", "partitions", "clock", "outbox", "parked", "stuck"}
     sound |= {"repaired", "reconciler", "topics", "held", "retention"}
