@@ -20,7 +20,7 @@ JsonValue: TypeAlias = (
 MAX_SAFE_INTEGER = 2**53 - 1
 """Largest magnitude of a JSON number that every language reads alike (RFC 8785, RFC 7493)."""
 
-_encode_text = json.encoder.encode_basestring
+_quoted = json.encoder.encode_basestring
 
 
 def canonical_bytes(value: JsonValue) -> bytes:
@@ -44,17 +44,22 @@ def canonical_scalars(values: Sequence[str | int | None]) -> bytes:
     For such an array the canonical form is the compact form of the standard encoder, which is
     thirty times faster than the general one; a property test holds the two equal.
     """
-    parts = ["null" if v is None else str(v) if type(v) is int else _text(v) for v in values]
+    parts = [
+        _quoted(value) if value.__class__ is str else "null" if value is None else _scalar(value)
+        for value in values
+    ]
     try:
         return f"[{','.join(parts)}]".encode()
     except UnicodeEncodeError as cause:
         raise InvalidValue("not_canonicalisable", "the text holds a lone surrogate") from cause
 
 
-def _text(value: str | int) -> str:
+def _scalar(value: str | int) -> str:
+    if type(value) is int:
+        return str(value)
     if not isinstance(value, str):
         raise InvalidValue("not_canonicalisable", f"{type(value).__name__} is no scalar of an id")
-    return _encode_text(value)
+    return _quoted(value)
 
 
 def sha256_hex(data: bytes) -> str:

@@ -1,7 +1,8 @@
-"""Commands from Kafka, a batch in one transaction: the `BatchHandler` of the bus."""
+"""Commands from Kafka, many in one transaction: the `BatchHandler` of the bus."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -12,12 +13,16 @@ from sagabus_participant.handling import Handling
 from sagabus_participant.orders import Order, read_order
 from sagabus_participant.session import JOURNAL, Session
 from sagabus_participant.shell import Shell
-from sagabus_participant.together import MOST, Together
+from sagabus_participant.together import Together
 from sagabus_participant.watch import Due
 from sagabus_runtime import failpoints
 from sagabus_store import Claim, Connection, inbox, outbox
 
 __all__ = ["CommandBatches"]
+
+SLICE: Final = 128
+"""Most commands of a transaction: enough for set-based work, and while its handlers wait for
+Postgres the next ones are read."""
 
 LONG_MS: Final = 2_000
 """A transaction that takes longer than this is followed by one of half as many commands."""
@@ -34,25 +39,24 @@ class CommandBatches:
         self._on_progress = on_progress
         self._handling = Handling()
         self._together = Together(shell.calls(), self._handling)
-        self._size = MOST
+        self._size = SLICE
 
     async def process(self, records: Sequence[Record]) -> None:
         """Handle a batch; everything is durable on return.
 
-        A repeat changes nothing. A batch is one transaction, unless handlers are so slow that it
-        would hold its locks for seconds: then several, in order. Raises the `MessageError` of a
-        record that must be dead-lettered, and what is retryable in an outage; what was not
-        committed by then has not happened.
+        A repeat changes nothing. A large batch is several transactions, in order; they become
+        smaller where handlers are so slow that locks would be held for seconds. Raises the
+        `MessageError` of a record that must be dead-lettered, and what is retryable in an outage;
+        what was not committed by then has not happened.
         """
-        shell = self._shell
-        orders = [read_order(record, shell.participant, shell.topics) for record in records]
-        start = 0
-        while start < len(orders):
-            part = orders[start : start + self._size]
+        start = min(self._size, len(records))
+        orders = [self._read(record) for record in records[:start]]
+        while orders:
+            part = records[start : start + self._size]
             start += len(part)
             began = time.monotonic()
-            await self._transact(part)
-            self._learn(len(part), (time.monotonic() - began) * 1000)
+            orders = await self._transact_and_read(orders, part)
+            self._learn((time.monotonic() - began) * 1000)
             self._on_progress()
 
     async def process_within(
@@ -63,9 +67,7 @@ class CommandBatches:
         For a service that consumes by itself: commit, call what is returned (it counts, and wakes
         the workers), then commit the offsets. Raises as `process` does: roll back wholly then.
         """
-        shell = self._shell
-        orders = [read_order(record, shell.participant, shell.topics) for record in records]
-        session = await self._write(conn, orders)
+        session = await self._write(conn, [self._read(record) for record in records])
         return lambda: self._committed(session)
 
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
@@ -74,6 +76,29 @@ class CommandBatches:
             seen_at_ms = await self._shell.db.now_ms()
             row = dead_letter_row(record, reason, attempts=attempts, seen_at_ms=seen_at_ms)
             await outbox.append_locked(conn, [row])
+
+    def _read(self, record: Record) -> Order:
+        return read_order(record, self._shell.participant, self._shell.topics)
+
+    async def _transact_and_read(
+        self, orders: Sequence[Order], following: Sequence[Record]
+    ) -> list[Order]:
+        """Handle `orders`; read the following records while handlers wait for Postgres."""
+        ahead = asyncio.create_task(self._read_ahead(following))
+        try:
+            await self._transact(orders)
+        except BaseException:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
+            raise
+        return await ahead
+
+    async def _read_ahead(self, records: Sequence[Record]) -> list[Order]:
+        orders = []
+        for record in records:
+            await asyncio.sleep(0)
+            orders.append(self._read(record))
+        return orders
 
     async def _transact(self, orders: Sequence[Order]) -> None:
         async with self._shell.db.transaction() as conn:
@@ -94,11 +119,11 @@ class CommandBatches:
         if session.has_enqueued:
             self._shell.work_came.set()
 
-    def _learn(self, size: int, took_ms: float) -> None:
+    def _learn(self, took_ms: float) -> None:
         if took_ms > LONG_MS:
-            self._size = max(1, size // 2)
-        elif size == self._size and took_ms < LONG_MS / 4:
-            self._size = min(MOST, self._size * 2)
+            self._size = max(1, self._size // 2)
+        elif took_ms < LONG_MS / 4:
+            self._size = min(SLICE, self._size * 2)
 
     async def _claim(
         self, conn: Connection, session: Session, orders: Sequence[Order]

@@ -16,7 +16,7 @@ from sagabus_participant.watch import Due
 __all__ = ["MOST", "Together"]
 
 MOST: Final = 512
-"""Most calls that share a savepoint; not less than a batch of Kafka."""
+"""Most calls that share a savepoint; not less than those of a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
