@@ -1,5 +1,7 @@
 """A participant inside somebody else's service: their pool, their loop, their transaction."""
 
+from __future__ import annotations
+
 import asyncio
 import signal
 from collections.abc import AsyncIterator
