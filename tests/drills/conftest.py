@@ -8,7 +8,7 @@ from sagabus_testkit import LocalStack
 from sagabus_testkit.faults import FaultyNetwork
 from sagabus_testkit.system import Servers, System
 
-from .support import LOGS, Book, Site
+from .support import LOGS, TARGET, Book, Site
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +20,7 @@ def book(request: pytest.FixtureRequest) -> Book:
             reporter.ensure_newline()
             reporter.write_line(line)
 
+    TARGET.unlink(missing_ok=True)
     return Book(tell)
 
 

@@ -81,32 +81,46 @@ class Site:
 
     async def drill(self, name: str, harm: Harm, load: Load | None = None) -> None:
         """Start orders, do `harm` once the first have ended; everything must come right."""
-        load = load or Load(mixed_orders(name, 80))
         begun = time.monotonic()
-        done: list[float] = []
-        failures: list[str] = []
+        try:
+            problems, figures = await self._run(harm, load or Load(mixed_orders(name, 80)))
+        except Exception as error:
+            self.book.enter(name, [f"the drill failed: {error!r}"], {})
+            raise
+        figures["seconds"] = round(time.monotonic() - begun, 1)
+        self.book.enter(name, problems, figures)
+        assert not problems, "\n".join(problems)
+
+    async def _run(self, harm: Harm, load: Load) -> tuple[list[str], dict[str, Any]]:
+        fault = _Fault(harm)
         letters = await count_dead_letters(self.system)
-
-        async def timed_harm() -> None:
-            harmed_at = time.monotonic()
-            try:
-                await harm()
-            except Exception as error:  # noqa: BLE001 - whatever it was belongs into the book
-                failures.append(f"the fault failed: {error!r}")
-            done.append(time.monotonic() - harmed_at)
-
         finished = await run_orders(
-            self.system, load.orders, load.pace, harm=(load.harm_after, timed_harm)
+            self.system, load.orders, load.pace, harm=(load.harm_after, fault.happen)
         )
         left = await wait_until_quiet(self.system)
         verdict = await judge(self.system, finished, load.also)
         letters = await count_dead_letters(self.system) - letters
-        problems = [*verdict.problems, *(f"not at rest: {each}" for each in left)]
+        problems = [*verdict.problems, *(f"not at rest: {each}" for each in left), *fault.problems]
         problems += [f"{letters} dead letters"] if letters else []
-        problems += failures if done else ["the fault never happened"]
-        seconds = {"fault_s": round(sum(done), 1), "seconds": round(time.monotonic() - begun, 1)}
-        self.book.enter(name, problems, {**verdict.document(), **seconds})
-        assert problems == []
+        return problems, {**verdict.document(), "fault_s": round(fault.seconds, 1)}
+
+
+class _Fault:
+    """Does the harm once, and knows whether it was done."""
+
+    def __init__(self, harm: Harm) -> None:
+        self._harm = harm
+        self.seconds = 0.0
+        self.problems = ["the fault never happened"]
+
+    async def happen(self) -> None:
+        begun = time.monotonic()
+        try:
+            await self._harm()
+            self.problems = []
+        except Exception as error:  # noqa: BLE001 - whatever it was belongs into the book
+            self.problems = [f"the fault failed: {error!r}"]
+        self.seconds = time.monotonic() - begun
 
 
 def mixed_orders(name: str, count: int) -> list[Order]:
