@@ -83,6 +83,7 @@ _FREE = Traits("SRU", "SU")
 _HALTING = Traits("SRUH", "SUH")
 _PLAIN = Traits("SR", "S")
 _BLUNT = Traits("SR", "S", lazy=False)
+_PROMPT = Traits("S", "S", lazy=False, callback=False)
 _REFUSING = Traits("R", lazy=False, callback=False)
 _UNSURE = Traits("SRU", "S", lazy=False, callback=False)
 _RETRIED = Traits("SRU", retriable=True)
@@ -130,7 +131,7 @@ PARALLEL_HALTED = replace(
     make(
         "parallel-halted-retry",
         {"a": step(), "b": _RESOLVED},
-        {"a": Traits("SH", "S", lazy=False, callback=False), "b": _BLUNT},
+        {"a": Traits("SH", "S", lazy=False, callback=False), "b": _PROMPT},
         flow_of(parallel("a", "b")),
     ),
     operations=("retry",),
@@ -165,7 +166,7 @@ OPERATED = replace(
         {"a": step(), "b": _RESOLVED},
         {"a": Traits("SRUH", "SH", lazy=False), "b": _BLUNT},
     ),
-    operations=("cancel", "close", "record", "retry"),
+    operations=("cancel", "record", "retry"),
     loss=False,
     duplicates=0,
 )
