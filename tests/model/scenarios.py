@@ -83,6 +83,8 @@ _FREE = Traits("SRU", "SU")
 _HALTING = Traits("SRUH", "SUH")
 _PLAIN = Traits("SR", "S")
 _BLUNT = Traits("SR", "S", lazy=False)
+_PROMPT = Traits("S", "S", lazy=False, callback=False)
+_REFUSING = Traits("R", lazy=False, callback=False)
 _UNSURE = Traits("SRU", "S", lazy=False, callback=False)
 _RETRIED = Traits("SRU", retriable=True)
 _RESOLVED = step(cancellable=False)
@@ -129,12 +131,20 @@ PARALLEL_HALTED = replace(
     make(
         "parallel-halted-retry",
         {"a": step(), "b": _RESOLVED},
-        {"a": Traits("SH", "S", lazy=False, callback=False), "b": _BLUNT},
+        {"a": Traits("SH", "S", lazy=False, callback=False), "b": _PROMPT},
         flow_of(parallel("a", "b")),
     ),
     operations=("retry",),
     loss=False,
+    duplicates=0,
 )
+PARALLEL_HALTED_TWICE = replace(
+    PARALLEL_HALTED,
+    name="parallel-halted-retry-repeated",
+    traits={"a": Traits("SH", "S", lazy=False, callback=False), "b": _REFUSING},
+    duplicates=1,
+)
+"""The halted branch beside one that turns the saga back, with a command delivered twice."""
 PAUSED = replace(
     SERIAL_2,
     name="serial-2-paused",
@@ -146,7 +156,8 @@ PAUSED_UNDO = replace(
     SERIAL_2,
     name="serial-2-undo-paused",
     operations=("pause",),
-    traits={"a": Traits("S", "SU"), "b": Traits("R", lazy=False)},
+    traits={"a": Traits("S", "SU"), "b": _REFUSING},
+    loss=False,
 )
 """PAUSED while nobody knows whether the undo of `a` happened."""
 OPERATED = replace(
@@ -155,8 +166,16 @@ OPERATED = replace(
         {"a": step(), "b": _RESOLVED},
         {"a": Traits("SRUH", "SH", lazy=False), "b": _BLUNT},
     ),
-    operations=("cancel", "close", "record", "retry"),
+    operations=("cancel", "record", "retry"),
     loss=False,
+    duplicates=0,
+)
+OPERATED_TWICE = replace(
+    OPERATED,
+    name="serial-2-operated-repeated",
+    traits={"a": Traits("SH", "SH", lazy=False, callback=False), "b": _REFUSING},
+    operations=("close", "record", "retry"),
+    duplicates=1,
 )
 PIVOT_DEADLINE = replace(
     PIVOT,
@@ -201,6 +220,7 @@ FULL: tuple[Scenario, ...] = (
     SERIAL_3,
     PARALLEL_HALTED,
     PARALLEL,
+    PARALLEL_HALTED_TWICE,
     OPERATED,
     SERIAL_2,
     PARALLEL_LATE,
@@ -210,6 +230,7 @@ FULL: tuple[Scenario, ...] = (
     RESOLVE_ONLY,
     PAUSED,
     PAUSED_UNDO,
+    OPERATED_TWICE,
     replace(ONE, name="one-step-exact", exact=True),
     replace(ONE, name="one-step-halting-exact", exact=True, traits={"a": _HALTING}),
 )
@@ -226,6 +247,13 @@ QUICK: tuple[Scenario, ...] = (
         traits={"a": Traits("S", "S"), "p": Traits("SU", "S"), "r": Traits("SR", retriable=True)},
     ),
     replace(SERIAL_2, name="pause", traits={"a": _BLUNT, "b": _BLUNT}, operations=("pause",)),
+    replace(
+        PAUSED_UNDO,
+        name="undo-pause",
+        traits={"a": Traits("S", "SU", lazy=False, callback=False), "b": _REFUSING},
+        duplicates=0,
+        in_flight=1,
+    ),
     CHOICES[2],
 )
 """The same in small, for every run of the tests."""

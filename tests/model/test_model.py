@@ -19,6 +19,8 @@ def test_every_reachable_state_is_safe(scenario: Scenario) -> None:
     report = explore(scenario)
     assert report.exhausted
     assert report.safe, _story(report)
+    if scenario.name == "undo-pause":
+        assert report.statuses["PAUSED COMPENSATING WAITING_RESOLUTION"], "no undo is in doubt"
 
 
 def test_the_same_exploration_finds_the_same_states() -> None:
