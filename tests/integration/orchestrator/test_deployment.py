@@ -5,9 +5,14 @@ from importlib.resources import files
 from urllib.parse import urlsplit
 
 import asyncpg
+from prometheus_client import CollectorRegistry
 
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_orchestrator.app import COMPONENTS
+from sagabus_orchestrator.queries import SagaReader
+from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
+from sagabus_orchestrator.upkeep.events import UpkeepEvents
+from sagabus_orchestrator.upkeep.reconciler import Reconciler
 from sagabus_store import describe_schema, migrate
 from sagabus_store.roles import ensure_login_role, grant
 from sagabus_testkit.stack import Postgres
@@ -30,6 +35,16 @@ async def test_schema_sql_is_the_sum_of_the_migrations(postgres: Postgres, datab
     postgres.drop_database(name)
 
 
+async def keep_up(rig: Rig) -> None:
+    """Reconcile, archive, read from the archive, and take a late result there."""
+    events = UpkeepEvents(CollectorRegistry())
+    assert await Reconciler(rig.database, rig.handler, events).tick()
+    assert await Archive(rig.database, events, ArchivePolicy()).move(0) == 1
+    found = await SagaReader(rig.database).find("ORD-1")
+    assert found.archived_at is not None
+    await rig.process(rig.result_record(commands(rig.sent)[0], ordinal=2))
+
+
 async def story(rig: Rig) -> SagaStatus | str:
     await rig.publish(order())
     await rig.set_quota("acme", 10)
@@ -41,6 +56,7 @@ async def story(rig: Rig) -> SagaStatus | str:
     while found := commands(sent):
         sent = await rig.process(*(rig.result_record(command) for command in found))
     await rig.sweeper.sweep()
+    await keep_up(rig)
     assert await rig.tenants.remove_quota("acme")
     await rig.registry.retire((await rig.registry.list())[0].ref)
     return lifecycle(rig.sent)[-1].status
