@@ -137,7 +137,11 @@ class Desk:
         self._quotas = await rows.lock_quotas(self._conn, tenants | {w.body.tenant for w in new})
 
     async def _hold_definitions(self, works: Iterable[StartWork]) -> None:
-        refs = {ref for work in works if isinstance(ref := self._choose(work), DefinitionRef)}
+        refs = {
+            ref
+            for work in works
+            if isinstance(ref := starts.choose(self._catalog, work), DefinitionRef)
+        }
         self._startable = await rows.share_definitions(self._conn, refs)
 
     async def _look(self, works: Iterable[Work]) -> None:
@@ -152,13 +156,6 @@ class Desk:
         self._scene = Scene(self._topics, present.now_ms)
         if present.early:
             await self._early.load(self._conn, sagas, self._topics)
-
-    def _choose(self, work: StartWork) -> DefinitionRef | SagabusError:
-        body = work.body
-        try:
-            return self._catalog.for_start(body.tenant, body.workflow, body.definition_version)
-        except SagabusError as error:
-            return error
 
     def _decide(self, work: Work) -> None:
         match work:
@@ -221,21 +218,15 @@ class Desk:
             present = known if entry is None else known.at(entry.snapshot)
             self._answer(work, starts.answer_known(work, present, self._scene))
             return
-        ref = self._choose(work)
+        ref = starts.choose(self._catalog, work)
         if isinstance(ref, SagabusError):
             self._refuse(work, ref)
-        elif not self._may_start(ref, work):
+        elif not starts.may_start(work, self._startable.get(ref)):
             self._refuse(work, "definition_inactive")
         elif not self._quotas.has_room(work.body.tenant):
             self._refuse(work, "tenant_quota_exceeded")
         else:
             self._create(work, ref, self._catalog.definitions[ref])
-
-    def _may_start(self, ref: DefinitionRef, work: StartWork) -> bool:
-        state = self._startable.get(ref)
-        if work.body.definition_version is None:
-            return state is DefinitionState.ACTIVE
-        return state in {DefinitionState.ACTIVE, DefinitionState.DEPRECATED}
 
     def _create(self, work: StartWork, ref: DefinitionRef, definition: Definition) -> None:
         try:

@@ -17,6 +17,40 @@ __all__ = ["OrchestratorEvents"]
 log = get_logger()
 
 
+class _RecoveryGauges:
+    """The mode of a replica and the answers that wait for their commands."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._mode = Gauge(
+            "sagabus_recovery_mode",
+            "1 for the mode in which the replica runs",
+            ("mode",),
+            registry=registry,
+        )
+        self._early = Gauge(
+            "sagabus_early_results",
+            "Answers that wait for a command which this database never issued",
+            registry=registry,
+        )
+        self._early_age = Gauge(
+            "sagabus_early_results_age_seconds",
+            "How long the oldest of them has waited",
+            registry=registry,
+        )
+        self._told: tuple[RecoveryMode, int] | None = None
+
+    def show(self, mode: RecoveryMode, waiting: int, oldest_s: float) -> None:
+        """Set the gauges; tell in the log what has changed."""
+        for each in RecoveryMode:
+            self._mode.labels(each).set(each is mode)
+        self._early.set(waiting)
+        self._early_age.set(oldest_s)
+        if self._told != (mode, waiting) and (waiting or mode is not RecoveryMode.OFF):
+            tell = log.warning if mode is RecoveryMode.OFF else log.info
+            tell("orchestrator.early_results", mode=mode.value, waiting=waiting)
+        self._told = (mode, waiting)
+
+
 class OrchestratorEvents:
     """Counters with bounded labels; saga ids go to the log, never to a label."""
 
@@ -44,40 +78,17 @@ class OrchestratorEvents:
             ("outcome",),
             registry=registry,
         )
-        self._mode = Gauge(
-            "sagabus_recovery_mode",
-            "1 for the mode in which the replica runs",
-            ("mode",),
-            registry=registry,
-        )
-        self._early = Gauge(
-            "sagabus_early_results",
-            "Answers that wait for a command which this database never issued",
-            registry=registry,
-        )
-        self._early_age = Gauge(
-            "sagabus_early_results_age_seconds",
-            "How long the oldest of them has waited",
-            registry=registry,
-        )
+        self._recovery = _RecoveryGauges(registry)
         self._letters_open = Gauge(
             "sagabus_dead_letters_open",
             "Dead letters that wait for an operator, by kind of record",
             ("kind",),
             registry=registry,
         )
-        self._told: tuple[RecoveryMode, int] | None = None
 
     def early(self, mode: RecoveryMode, waiting: int, oldest_s: float) -> None:
         """Show the mode and what waits; what is left once nothing is replayed needs a person."""
-        for each in RecoveryMode:
-            self._mode.labels(each).set(each is mode)
-        self._early.set(waiting)
-        self._early_age.set(oldest_s)
-        if self._told != (mode, waiting) and (waiting or mode is not RecoveryMode.OFF):
-            tell = log.warning if mode is RecoveryMode.OFF else log.info
-            tell("orchestrator.early_results", mode=mode.value, waiting=waiting)
-        self._told = (mode, waiting)
+        self._recovery.show(mode, waiting, oldest_s)
 
     def signalled(self, signals: Mapping[tuple[str, str], int]) -> None:
         """Count what the engine signalled during operations."""

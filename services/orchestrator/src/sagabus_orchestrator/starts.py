@@ -6,17 +6,41 @@ from dataclasses import dataclass, replace
 
 import asyncpg
 
-from sagabus_core.definitions import Definition
+from sagabus_core.definitions import Definition, DefinitionState
 from sagabus_core.engine import RequestDigest, Snapshot, request_digest
 from sagabus_core.errors import SagabusError
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import START_REFUSED, Lifecycle, OutboxRow, Stamp, encode
 from sagabus_messages.strict_json import dump, load
-from sagabus_orchestrator.catalog import DefinitionRef
+from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.entry import SOURCE, Scene
 from sagabus_orchestrator.works import StartWork
 
-__all__ = ["KnownKey", "NewKey", "answer_known", "refusal", "repeat_answer"]
+__all__ = [
+    "KnownKey",
+    "NewKey",
+    "answer_known",
+    "choose",
+    "may_start",
+    "refusal",
+    "repeat_answer",
+]
+
+
+def choose(catalog: Catalog, work: StartWork) -> DefinitionRef | SagabusError:
+    """Return the definition that a start asks for, or why there is none."""
+    body = work.body
+    try:
+        return catalog.for_start(body.tenant, body.workflow, body.definition_version)
+    except SagabusError as error:
+        return error
+
+
+def may_start(work: StartWork, state: DefinitionState | None) -> bool:
+    """Say whether the state of the definition that was chosen lets this start begin."""
+    if work.body.definition_version is None:
+        return state is DefinitionState.ACTIVE
+    return state in {DefinitionState.ACTIVE, DefinitionState.DEPRECATED}
 
 
 @dataclass(frozen=True, slots=True)
