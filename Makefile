@@ -8,7 +8,7 @@ STAMP := $(VENV)/.workspace-installed
 PROJECTS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
 SOURCES := libs services tests
 
-.PHONY: help setup up down demo test test-unit model-check bench lint format types imports ci contracts clean
+.PHONY: help setup up down demo test test-unit model-check conformance bench lint format types imports ci contracts clean
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ test-unit: setup ## the tests that need no server, in seconds
 
 model-check: setup ## explore every reachable state of small sagas (10 minutes); build/model-check.json
 	$(BIN)/python -m tests.model
+
+conformance: setup ## prove a running participant: PARTICIPANT=payment STEP=charge-card PAYLOAD=file.json OPTIONS=...
+	$(BIN)/sagabus conformance --participant $(PARTICIPANT) --step $(STEP) --payload $(PAYLOAD) $(OPTIONS)
 
 bench: setup ## measure the engine alone beside its floor, into build/bench.json
 	$(BIN)/python tests/bench/engine_rate.py
