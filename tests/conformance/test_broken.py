@@ -60,6 +60,10 @@ KILLED: dict[str, set[Guarantee]] = {
 }
 
 
+BUSY_MS = {"busy": "10", "commits-first": "30", "forgets-on-kill": "10"}
+"""How long a command takes: a kill has to come in the middle of a batch."""
+
+
 @dataclass(frozen=True)
 class Ledger:
     path: Path
@@ -78,7 +82,7 @@ class Subject:
     connection: KafkaConnection
     topics: Topics
     name: str
-    patience_s: float = 10
+    patience_s: float = 12
 
     def lab(self) -> Lab:
         return Lab(self.connection, self.topics, self.name)
@@ -127,7 +131,7 @@ def start(stack: LocalStack, topic_prefix: str, tmp_path: Path) -> Iterator[Star
             "journal": str(journal),
             "ready": str(ready),
             "fault": fault,
-            "busy-ms": "10" if fault != "none" else "0",
+            "busy-ms": BUSY_MS.get(fault, "0"),
         }
         argv = [sys.executable, str(BROKEN / "participant.py")]
         argv += [word for key, value in options.items() for word in (f"--{key}", value)]
