@@ -8,7 +8,7 @@ STAMP := $(VENV)/.workspace-installed
 PROJECTS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
 SOURCES := libs services tests
 
-.PHONY: help setup up down demo test test-unit drills model-check bench lint format types imports ci contracts clean
+.PHONY: help setup up down demo test test-unit drills model-check conformance bench lint format types imports ci contracts clean
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ drills: setup ## outage drills on real servers and services, 15 minutes; build/d
 
 model-check: setup ## explore every reachable state of small sagas (10 minutes); build/model-check.json
 	$(BIN)/python -m tests.model
+
+conformance: setup ## prove a running participant: PARTICIPANT=payment STEP=charge-card PAYLOAD=file.json OPTIONS=...
+	$(BIN)/sagabus conformance --participant $(PARTICIPANT) --step $(STEP) --payload $(PAYLOAD) $(OPTIONS)
 
 bench: setup ## measure engine and participant beside their floors, into build/bench.json
 	$(BIN)/python tests/bench/engine_rate.py

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 
 from sagabus_bus import KafkaConnection, TopicAdmin
 from sagabus_cli.app import run
-from sagabus_conformance import Guarantee, Plan, Profile, Report, Template, Verdict, run_suite
+from sagabus_conformance import Guarantee, Lab, Plan, Profile, Report, Template, Verdict, examine
 from sagabus_messages import Topics
 from sagabus_testkit import LocalStack
 from sagabus_testkit.stack.process import ProcessControl, ServerCommand
@@ -23,6 +23,8 @@ from .support import Killing
 
 G = Guarantee
 BROKEN = Path(__file__).parent / "broken"
+LABS = 4
+"""Readers that the faulty steps share: one each would only compete for two cores."""
 
 FAULTS: dict[str, set[Guarantee]] = {
     "sound": set(),
@@ -58,6 +60,10 @@ KILLED: dict[str, set[Guarantee]] = {
 }
 
 
+BUSY_MS = {"busy": "10", "commits-first": "30", "forgets-on-kill": "10"}
+"""How long a command takes: a kill has to come in the middle of a batch."""
+
+
 @dataclass(frozen=True)
 class Ledger:
     path: Path
@@ -76,9 +82,12 @@ class Subject:
     connection: KafkaConnection
     topics: Topics
     name: str
-    patience_s: float = 15
+    patience_s: float = 12
 
-    async def examined(self, step: str, *, kill: bool = False) -> Report:
+    def lab(self) -> Lab:
+        return Lab(self.connection, self.topics, self.name)
+
+    async def examined(self, step: str, lab: Lab, *, kill: bool = False) -> Report:
         profile = Profile(
             participant=self.name,
             step=step,
@@ -94,10 +103,10 @@ class Subject:
             killer=Killing.of(self.process) if kill else None,
             within_s=self.patience_s,
             recovery_s=5,
-            batch=30,
+            batch=40,
             kills=1,
         )
-        return await run_suite(self.connection, self.topics, plan)
+        return await examine(lab, plan)
 
 
 Start = Callable[[str, str], Subject]
@@ -122,7 +131,7 @@ def start(stack: LocalStack, topic_prefix: str, tmp_path: Path) -> Iterator[Star
             "journal": str(journal),
             "ready": str(ready),
             "fault": fault,
-            "busy-ms": "10" if fault != "none" else "0",
+            "busy-ms": BUSY_MS.get(fault, "0"),
         }
         argv = [sys.executable, str(BROKEN / "participant.py")]
         argv += [word for key, value in options.items() for word in (f"--{key}", value)]
@@ -144,14 +153,19 @@ def test_each_fault_is_found_under_its_name(start: Start) -> None:
     sound = dataclasses.replace(start("sound", "busy"), patience_s=60)
     killed = [start(fault, fault) for fault in KILLED]
 
-    async def examine() -> list[Report]:
-        return await asyncio.gather(
-            *((steps if FAULTS[step] else patient).examined(step) for step in FAULTS),
-            sound.examined("sound", kill=True),
-            *(each.examined("sound", kill=each.name != "stuck-on-poison") for each in killed),
-        )
+    async def examine_all() -> list[Report]:
+        async with AsyncExitStack() as opened:
+            labs = [await opened.enter_async_context(steps.lab()) for _ in range(LABS)]
+            works = [
+                (steps if wanted else patient).examined(step, labs[number % LABS])
+                for number, (step, wanted) in enumerate(FAULTS.items())
+            ]
+            for each in (sound, *killed):
+                lab = await opened.enter_async_context(each.lab())
+                works.append(each.examined("sound", lab, kill=each.name != "stuck-on-poison"))
+            return await asyncio.gather(*works)
 
-    reports = asyncio.run(examine())
+    reports = asyncio.run(examine_all())
     found = {f"{r.participant}/{r.step}": r for r in reports}
     expected = {f"steps/{step}": guarantees for step, guarantees in FAULTS.items()}
     expected |= {"sound/sound": set()}
@@ -201,7 +215,12 @@ def test_nobody_there_is_said_soon(start: Start, tmp_path: Path) -> None:
     subject = start("steps", "none")
     subject.process.kill()
     nobody = dataclasses.replace(subject, patience_s=1)
-    report = asyncio.run(nobody.examined("sound"))
+
+    async def examine_nobody() -> Report:
+        async with nobody.lab() as lab:
+            return await nobody.examined("sound", lab)
+
+    report = asyncio.run(examine_nobody())
     assert report.broken == (Guarantee.ANSWERED,)
     assert len(report.not_checked) == len(Guarantee) - 1
 

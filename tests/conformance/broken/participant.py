@@ -266,7 +266,7 @@ async def serve(options: argparse.Namespace) -> None:
     Path(options.ready).touch()  # noqa: ASYNC240  # once
     working = asyncio.Event()  # never set: a handler takes a moment
     while True:
-        polled = await consumer.getmany(timeout_ms=200)
+        polled, answers = await consumer.getmany(timeout_ms=200), []
         if options.fault == "commits-first":
             await consumer.commit()
         for raw in (raw for batch in polled.values() for raw in batch):
@@ -278,9 +278,11 @@ async def serve(options: argparse.Namespace) -> None:
             if sent and sent[0].endswith(".dlt") and options.fault == "stuck-on-poison":
                 await working.wait()
             if sent:
-                await producer.send_and_wait(sent[0], sent[3], key=sent[1], headers=list(sent[2]))
+                out = await producer.send(sent[0], sent[3], key=sent[1], headers=list(sent[2]))
+                answers.append(out)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(working.wait(), options.busy_ms / 1000)
+        await asyncio.gather(*answers)
         # Not within the loop: the position is already behind everything that was polled.
         await consumer.commit()
 

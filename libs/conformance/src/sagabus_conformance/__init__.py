@@ -3,10 +3,11 @@
 from sagabus_conformance.errors import ConformanceError, HookFailed, UnfitProfile
 from sagabus_conformance.guarantees import CATALOGUE, Guarantee, Promise
 from sagabus_conformance.hooks import CommandKiller, CommandProbe
+from sagabus_conformance.lab import Lab
 from sagabus_conformance.ports import EffectCounter, Killer
 from sagabus_conformance.profile import Profile, Template, profile_of_definition
 from sagabus_conformance.report import Finding, Report, Verdict
-from sagabus_conformance.suite import Plan, run_suite
+from sagabus_conformance.suite import Plan, examine, run_suite
 
 __all__ = [
     "CATALOGUE",
@@ -18,6 +19,7 @@ __all__ = [
     "Guarantee",
     "HookFailed",
     "Killer",
+    "Lab",
     "Plan",
     "Profile",
     "Promise",
@@ -25,6 +27,7 @@ __all__ = [
     "Template",
     "UnfitProfile",
     "Verdict",
+    "examine",
     "profile_of_definition",
     "run_suite",
 ]

@@ -21,7 +21,7 @@ from sagabus_conformance.report import Finding, Report, Verdict
 from sagabus_core.errors import SagabusError
 from sagabus_messages import Topics
 
-__all__ = ["Plan", "run_suite"]
+__all__ = ["Plan", "examine", "run_suite"]
 
 AUDITED = (
     Guarantee.ANSWERED,
@@ -54,9 +54,14 @@ async def run_suite(connection: KafkaConnection, topics: Topics, plan: Plan) -> 
     `ConformanceError` and what the bus raises where the suite itself cannot work.
     """
     async with Lab(connection, topics, plan.profile.participant) as lab:
-        run = _Run(plan, lab)
-        await run.all()
-        return run.report()
+        return await examine(lab, plan)
+
+
+async def examine(lab: Lab, plan: Plan) -> Report:
+    """Do what `run_suite` does in an open lab; several may share one."""
+    run = _Run(plan, lab)
+    await run.all()
+    return run.report()
 
 
 @dataclass(slots=True)

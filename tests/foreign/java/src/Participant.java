@@ -84,32 +84,32 @@ final class Participant {
         try {
             command = Wire.decode(record.topic(), record.key(), record.headers(), record.value());
             Wire.verifyIdentity(command);
-            if (!command.step().equals(STEP)) {
-                throw new Refused("unknown_step", NAME + " has no step " + command.step());
+            if (!command.get("step").equals(STEP)) {
+                throw new Refused("unknown_step", NAME + " has no step " + command.get("step"));
             }
         } catch (Refused refused) {
             return deadLetter(record, refused);
         }
-        Journal.Effect effect = journal.lock(command.effectOf("EXECUTE"));
+        Journal.Effect effect = journal.lock(command.effect("EXECUTE", null));
         Instant now = journal.now();
-        if (!now.isBefore(command.expiresAt())) {
+        if (!now.isBefore(Wire.instant(command.get("expires_at")))) {
             return null; // expired: never started, not answered
         }
-        Journal.Given given = journal.given(command.commandId());
+        Journal.Given given = journal.given(command.get("command_id"));
         if (given == null) {
             given = new Journal.Given(decide(command, effect), now);
-            journal.remember(command.commandId(), given.answer(), now);
+            journal.remember(command.get("command_id"), given.answer(), now);
         }
         return Wire.result(resultTopic, "urn:sagabus:" + NAME, command, given.answer(), given.at());
     }
 
     private Wire.Answer decide(Wire.Command command, Journal.Effect effect) throws SQLException {
-        return switch (command.phase()) {
+        return switch (command.get("phase")) {
             case "EXECUTE" -> execute(command, effect);
             case "CANCEL" -> cancel(effect);
             case "COMPENSATE" -> compensate(command, effect);
-            default -> command.target().equals("EXECUTE") ? resolve(effect)
-                    : resolveUndo(journal.lock(command.effectOf("COMPENSATE")));
+            default -> command.get("target").equals("EXECUTE") ? resolve(effect)
+                    : resolveUndo(journal.lock(command.effect("COMPENSATE", null)));
         };
     }
 
@@ -120,7 +120,7 @@ final class Participant {
         if (!effect.is("NONE")) {
             return Wire.Answer.because("REJECTED", effect.is("FENCED") ? "fenced" : effect.reason());
         }
-        String operation = command.recovery();
+        String operation = command.get("recovery_operation_id");
         if (effect.halt() != null && (operation == null || operation.equals(effect.operation()))) {
             return Wire.Answer.because("HALTED", effect.halt());
         }
@@ -165,7 +165,7 @@ final class Participant {
         if (!effect.is("SUCCEEDED")) {
             return Wire.Answer.because("HALTED", "nothing_to_compensate");
         }
-        Journal.Effect undo = journal.lock(command.effectId());
+        Journal.Effect undo = journal.lock(command.get("effect_id"));
         if (!undo.is("SUCCEEDED")) {
             journal.book(undo.id(), "given back");
             journal.save(undo.id(), "SUCCEEDED", null, null);

@@ -6,7 +6,6 @@ import java.time.DateTimeException;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.time.format.DateTimeFormatter;
-import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -26,6 +25,7 @@ final class Wire {
     private static final String ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}";
     private static final String KEY = "[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} ]{1,128}";
     private static final String VISIT = NAME + "(\\[[1-9][0-9]{0,15}\\])?";
+    private static final String BASE64 = "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?";
     private static final String TIME = "(19[7-9]\\d|[2-9]\\d{3})-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z";
     private static final Pattern TOPIC = Pattern.compile(
             "(?:" + NAME + "\\.)*sagabus\\.command\\." + NAME + "\\.v1(\\.dlt)?");
@@ -36,6 +36,9 @@ final class Wire {
             Map.entry("activation", VISIT + "(\\." + VISIT + ")*"),
             Map.entry("phase", "EXECUTE|CANCEL|COMPENSATE|RESOLVE"), Map.entry("effect_id", ID),
             Map.entry("command_id", ID));
+    private static final List<String> COPIED = List.of("saga_id", "tenant", "workflow", "business_key",
+            "definition_version", "definition_digest", "step", "activation", "phase", "target", "attempt",
+            "effect_id", "command_id");
     private static final Set<String> ONCE = Set.of("ce_specversion", "ce_id", "ce_source", "ce_type",
             "ce_subject", "ce_time", "ce_dataschema", "content-type", "sagabus-redrive");
 
@@ -48,14 +51,21 @@ final class Wire {
         }
     }
 
-    /** One attempt at one effect; `expiresAt` is null only in what a test makes of a result. */
-    record Command(String sagaId, String tenant, String workflow, String businessKey, int version,
-            String digest, String step, String activation, String phase, String target, int attempt,
-            String effectId, String commandId, String recovery, Instant expiresAt, Payload payload,
-            Map<String, String> headers) {
-        /** The effect id of another phase of this activation. */
-        String effectOf(String other) {
-            return Json.id("effect", sagaId, version, activation, other, null);
+    /** One attempt at one effect; its members were checked when it was read. */
+    record Command(JsonNode body, Payload payload, Map<String, String> headers) {
+        /** A text, null where it is absent. */
+        String get(String name) {
+            return body.hasNonNull(name) ? body.get(name).textValue() : null;
+        }
+
+        int attempt() {
+            return body.get("attempt").intValue();
+        }
+
+        /** The effect id of a phase of this activation. */
+        String effect(String phase, String target) {
+            int version = body.get("definition_version").intValue();
+            return Json.id("effect", get("saga_id"), version, get("activation"), phase, target);
         }
     }
 
@@ -88,14 +98,14 @@ final class Wire {
         if (!body.isObject()) {
             throw new Refused("invalid_field", "the body must be an object");
         }
-        if (!body.has("expires_at")) {
-            throw new Refused("missing_field", "the body needs `expires_at`");
-        }
+        instant(text(body, "expires_at", ".*"));
         Command command = command(body, text, "payload", headers);
-        String redrive = headers.get("sagabus-redrive");
-        String ceId = redrive == null ? command.commandId : Json.id("redrive", command.commandId, redrive);
-        String subject = headers.get("ce_subject");
-        if (key == null || !command.sagaId.equals(Json.text(key)) || !command.sagaId.equals(subject)
+        String saga = command.get("saga_id");
+        String ceId = command.get("command_id");
+        if (headers.containsKey("sagabus-redrive")) {
+            ceId = Json.id("redrive", ceId, headers.get("sagabus-redrive"));
+        }
+        if (key == null || !saga.equals(Json.text(key)) || !saga.equals(headers.get("ce_subject"))
                 || !ceId.equals(headers.get("ce_id"))) {
             throw new Refused("header_body_mismatch", "key, ce_subject, ce_id and body must agree");
         }
@@ -104,46 +114,46 @@ final class Wire {
 
     /** Raise `Refused` unless saga, effect and command id derive from the other members. */
     static void verifyIdentity(Command command) {
-        String effect = Json.id("effect", command.sagaId, command.version, command.activation,
-                command.phase, command.target);
-        boolean derives = Json.id("saga", command.tenant, command.workflow, command.businessKey)
-                .equals(command.sagaId) && effect.equals(command.effectId)
-                && Json.id("command", effect, command.attempt).equals(command.commandId);
+        String saga = Json.id("saga", command.get("tenant"), command.get("workflow"), command.get("business_key"));
+        String effect = command.effect(command.get("phase"), command.get("target"));
+        boolean derives = saga.equals(command.get("saga_id")) && effect.equals(command.get("effect_id"))
+                && Json.id("command", effect, command.attempt()).equals(command.get("command_id"));
         if (!derives) {
             throw new Refused("identity_mismatch", "ids are derived, never chosen");
         }
     }
 
     static Command command(JsonNode body, String text, String member, Map<String, String> headers) {
-        Map<String, String> found = new TreeMap<>();
-        TEXTS.forEach((name, pattern) -> found.put(name, text(body, name, pattern)));
-        String target = body.hasNonNull("target") ? text(body, "target", "EXECUTE|COMPENSATE") : null;
-        if (target != null != found.get("phase").equals("RESOLVE")) {
+        TEXTS.forEach((name, pattern) -> text(body, name, pattern));
+        boolean aimed = body.hasNonNull("target") && text(body, "target", "EXECUTE|COMPENSATE") != null;
+        if (aimed != body.get("phase").textValue().equals("RESOLVE")) {
             throw new Refused("forbidden_combination", "`target` stands with RESOLVE and only there");
         }
-        String recovery = body.hasNonNull("recovery_operation_id")
-                ? text(body, "recovery_operation_id", KEY) : null;
-        Instant expires = body.has("expires_at") ? instant(text(body, "expires_at", ".*")) : null;
-        return new Command(found.get("saga_id"), found.get("tenant"), found.get("workflow"),
-                found.get("business_key"), counter(body, "definition_version"),
-                found.get("definition_digest"), found.get("step"), found.get("activation"),
-                found.get("phase"), target, counter(body, "attempt"), found.get("effect_id"),
-                found.get("command_id"), recovery, expires, payload(body, text, member), headers);
+        if (body.hasNonNull("recovery_operation_id")) {
+            text(body, "recovery_operation_id", KEY);
+        }
+        counter(body, "definition_version");
+        counter(body, "attempt");
+        return new Command(body, payload(body, text, member), headers);
     }
 
     /** The result record of a command; the event id is that of the first answer to it. */
     static ProducerRecord<byte[], byte[]> result(String topic, String source, Command to, Answer answer,
             Instant at) {
-        String eventId = Json.id("result", to.commandId, 1);
-        ObjectNode body = Json.MAPPER.createObjectNode().put("saga_id", to.sagaId).put("tenant", to.tenant)
-                .put("workflow", to.workflow).put("business_key", to.businessKey)
-                .put("definition_version", to.version).put("definition_digest", to.digest)
-                .put("step", to.step).put("activation", to.activation).put("phase", to.phase);
-        putUnlessNull(body, "target", to.target);
-        body.put("attempt", to.attempt).put("effect_id", to.effectId).put("command_id", to.commandId)
-                .put("event_id", eventId).put("status", answer.status);
-        putUnlessNull(body, "terminal_status", answer.terminal);
-        putUnlessNull(body, "reason_code", answer.reason);
+        String eventId = Json.id("result", to.get("command_id"), 1);
+        ObjectNode body = Json.MAPPER.createObjectNode();
+        for (String each : COPIED) {
+            if (to.body.hasNonNull(each)) {
+                body.set(each, to.body.get(each)); // what identifies is copied, never made anew
+            }
+        }
+        body.put("event_id", eventId).put("status", answer.status);
+        if (answer.terminal != null) {
+            body.put("terminal_status", answer.terminal);
+        }
+        if (answer.reason != null) {
+            body.put("reason_code", answer.reason);
+        }
         body.put("occurred_at", INSTANT.format(at));
         if (answer.output != null) {
             ObjectNode output = body.putObject("output").put("content_type", answer.output.contentType)
@@ -155,20 +165,19 @@ final class Wire {
             }
         }
         Headers headers = new RecordHeaders();
-        add(headers, "ce_specversion", "1.0");
-        add(headers, "ce_id", eventId);
-        add(headers, "ce_source", source);
-        add(headers, "ce_type", "sagabus.result.v1");
-        add(headers, "ce_subject", to.sagaId);
-        add(headers, "ce_time", INSTANT.format(at));
-        add(headers, "ce_dataschema", "urn:sagabus:schema:result:v1");
-        add(headers, "content-type", "application/json");
+        String saga = to.get("saga_id");
+        String[] attributes = {"ce_specversion", "1.0", "ce_id", eventId, "ce_source", source,
+            "ce_type", "sagabus.result.v1", "ce_subject", saga, "ce_time", INSTANT.format(at),
+            "ce_dataschema", "urn:sagabus:schema:result:v1", "content-type", "application/json"};
+        for (int place = 0; place < attributes.length; place += 2) {
+            add(headers, attributes[place], attributes[place + 1]);
+        }
         for (String each : List.of("traceparent", "tracestate")) {
             if (to.headers.containsKey(each)) {
                 add(headers, each, to.headers.get(each)); // the trace goes on through the answer
             }
         }
-        return new ProducerRecord<>(topic, null, bytes(to.sagaId), bytes(body.toString()), headers);
+        return new ProducerRecord<>(topic, null, bytes(saga), bytes(body.toString()), headers);
     }
 
     /** The instant of its one written form. */
@@ -239,7 +248,7 @@ final class Wire {
         return value.textValue();
     }
 
-    private static int counter(JsonNode body, String name) {
+    private static void counter(JsonNode body, String name) {
         if (!body.has(name)) {
             throw new Refused("missing_field", "the body needs `" + name + "`");
         }
@@ -247,7 +256,6 @@ final class Wire {
         if (!value.isIntegralNumber() || !value.canConvertToInt() || value.intValue() < 1) {
             throw new Refused("invalid_field", "`" + name + "` must be an integer from 1");
         }
-        return value.intValue();
     }
 
     private static Payload payload(JsonNode body, String text, String member) {
@@ -264,18 +272,6 @@ final class Wire {
         if (json) {
             return new Payload(contentType, schemaId, Json.dataText(text, member));
         }
-        try {
-            String base64 = text(given, "data_base64", "[A-Za-z0-9+/]*=*");
-            Base64.getDecoder().decode(base64);
-            return new Payload(contentType, schemaId, base64);
-        } catch (IllegalArgumentException malformed) {
-            throw new Refused("invalid_field", "`data_base64` must be padded base64");
-        }
-    }
-
-    private static void putUnlessNull(ObjectNode body, String name, String value) {
-        if (value != null) {
-            body.put(name, value);
-        }
+        return new Payload(contentType, schemaId, text(given, "data_base64", BASE64));
     }
 }

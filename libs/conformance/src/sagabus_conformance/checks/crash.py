@@ -12,9 +12,7 @@ from sagabus_conformance.case import Case
 from sagabus_conformance.checks.fences import hold_fence
 from sagabus_conformance.checks.registry import same_outcome
 from sagabus_conformance.errors import Breach
-from sagabus_conformance.evidence import Asked
 from sagabus_conformance.guarantees import Guarantee
-from sagabus_conformance.lab import Box
 from sagabus_conformance.ports import Killer
 from sagabus_core.vocabulary import Phase, ResultStatus
 from sagabus_messages import Command, Result
@@ -32,7 +30,7 @@ FENCED_SAGAS: Final = 3
 class Crash:
     """`batch` sagas per kill; `opened` makes their cases. `troubles` gathers what broke.
 
-    In the first kill half of the batch is in work and half on its way, in later ones the whole
+    The first kill comes with the first answer, the batch being in work; later ones come when the
     batch has just been written.
     """
 
@@ -70,14 +68,9 @@ class Crash:
         self, cases: Sequence[Case], commands: Sequence[Command], *, wait: bool
     ) -> None:
         asked = [(c.box, c.asked(command)) for c, command in zip(cases, commands, strict=True)]
-        half = len(asked) // 2 if wait else 0
-        await cases[0].lab.send(asked[:half])
-        if half:
-            await _any_answer(cases[:half])
-        await self._send_and_kill(cases[0], asked[half:])
-
-    async def _send_and_kill(self, case: Case, asked: Sequence[tuple[Box, Asked]]) -> None:
-        await case.lab.send(asked)
+        await cases[0].lab.send(asked)
+        if wait:
+            await _any_answer(cases)
         await self.killer.kill()
         await self.killer.restart()
 
