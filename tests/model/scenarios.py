@@ -164,7 +164,7 @@ OPERATED = replace(
     make(
         "serial-2-operated",
         {"a": step(), "b": _RESOLVED},
-        {"a": Traits("SRUH", "SH", lazy=False), "b": _BLUNT},
+        {"a": Traits("SRUH", "SH", lazy=False, callback=False), "b": _BLUNT},
     ),
     operations=("cancel", "record", "retry"),
     loss=False,
