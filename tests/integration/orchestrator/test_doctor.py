@@ -48,9 +48,7 @@ async def test_doctor_names_each_thing_that_is_wrong_and_what_to_do(
         "update upkeep_job set due_at = now(), report = '{\"checked\": 7}'"
         " where name = 'reconciler'"
     )
-    said = await doctor()
-    print(said)
-    found = levels(said)
+    found = levels(await doctor())
     sound = {"migrations", "definitions", "partitions", "clock", "outbox", "parked", "stuck"}
     sound |= {"repaired", "reconciler", "topics", "held", "retention"}
     assert {name for name in sound if found.get(name) != {"ok"}} == set(), found
