@@ -66,9 +66,10 @@ async def produce(stack: LocalStack, prefix: str, *records: Record) -> None:
     connection = KafkaConnection(stack.kafka.bootstrap, "test")
     async with TopicAdmin(connection) as admin:
         await admin.ensure(Topics(prefix).catalogue(["inventory"], partitions=1))
-    publisher = Publisher(connection)
-    await publisher.publish([OutboxRow(r.topic, r.key, r.headers, r.value) for r in records])
-    await publisher.close()
+    if records:
+        publisher = Publisher(connection)
+        await publisher.publish([OutboxRow(r.topic, r.key, r.headers, r.value) for r in records])
+        await publisher.close()
 
 
 async def answered(rig: Rig, count: int) -> None:
