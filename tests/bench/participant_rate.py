@@ -222,6 +222,7 @@ async def memory(dsn: str, total: int) -> dict[int, float]:
         await batches.process([Record(r.topic, 0, 0, r.key, r.value, r.headers, 0) for r in rows])
         if (first + BATCH) % (total // 10) == 0:
             told[first + BATCH] = resident_mib()
+            print(first + BATCH, told[first + BATCH], file=sys.stderr)  # noqa: T201
             async with database.connection() as conn:
                 await conn.execute("truncate outbox")  # the relay's part
     await database.close()

@@ -18,6 +18,11 @@ __all__ = ["MOST", "Together"]
 MOST: Final = 512
 """Most calls that share a savepoint; not less than those of a transaction."""
 
+CAUTION: Final = 0.3
+"""Refusals to be expected in an attempt: each costs the repetition of what came before it."""
+MEMORY: Final = 64
+"""Over so many calls the share of refusals is averaged."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
@@ -42,29 +47,32 @@ class Together:
     def __init__(self, calls: Calls, handling: Handling) -> None:
         self._calls = calls
         self._handling = handling
-        self._limit = MOST
+        self._refused = 0.0
 
     async def run(self, session: Session, dues: Sequence[Due]) -> list[Due]:
         """Call and settle; return what has to be called again later. The savepoint is open."""
         again: list[Due] = []
         start = 0
         while start < len(dues):
-            part = dues[start : start + self._limit]
-            attempt = await self._attempt(session, part)
-            tried = part[: len(attempt.findings)]
+            attempt = await self._attempt(session, dues[start : start + self._limit])
+            tried = dues[start : start + len(attempt.findings)]
             start += len(tried)
-            self._learn(len(part), kept=attempt.kept)
+            self._learn(attempt)
             if attempt.kept:
                 again += self._settle(session, tried, attempt.findings)
             else:
                 again += await self._one_by_one(session, tried)
         return again
 
-    def _learn(self, size: int, *, kept: bool) -> None:
-        if not kept:
-            self._limit = max(1, self._limit // 4)
-        elif size == self._limit:
-            self._limit = min(MOST, self._limit * 2)
+    @property
+    def _limit(self) -> int:
+        """So many calls that most attempts have no refusal among them."""
+        return MOST if self._refused < 1 / MOST else max(1, int(CAUTION / self._refused))
+
+    def _learn(self, attempt: _Attempt) -> None:
+        tried = len(attempt.findings)
+        refused = not attempt.kept or (tried == 1 and not _succeeded(attempt.findings[0]))
+        self._refused += (refused / tried - self._refused) * min(1.0, tried / MEMORY)
 
     async def _attempt(self, session: Session, dues: Sequence[Due]) -> _Attempt:
         findings: list[Finding | None] = []
@@ -75,7 +83,7 @@ class Together:
             found = None
             if not _expired(session, due):
                 found = await self._calls.attempt(session.conn, due)
-                if found is None or found.kind is not Found.SUCCEEDED:
+                if not _succeeded(found):
                     findings.append(found)
                     await self._calls.undo(session.conn)
                     return _Attempt(findings, kept=False)
@@ -104,6 +112,10 @@ class Together:
             elif isinstance(self._handling.settle(session, due, finding), Later):
                 again.append(due)
         return again
+
+
+def _succeeded(finding: Finding | None) -> bool:
+    return finding is not None and finding.kind is Found.SUCCEEDED
 
 
 def _expired(session: Session, due: Due) -> bool:
