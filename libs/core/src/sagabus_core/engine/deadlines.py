@@ -58,9 +58,18 @@ def earliest_deadline(view: _Timed, deadline_at_ms: int | None) -> int | None:
     """Return the earliest live deadline, or None where nothing is waited for."""
     times = [] if view.deadline_passed or deadline_at_ms is None else [deadline_at_ms]
     for _, track in live_tracks(view):
-        waits = (track.deadline_at_ms, track.retry_at_ms, track.budget_at_ms)
-        times += [at_ms for at_ms in waits if at_ms is not None]
+        at_ms = _earliest_of(track)
+        if at_ms is not None:
+            times.append(at_ms)
     return min(times) if times else None
+
+
+def _earliest_of(track: Track) -> int | None:
+    earliest = track.deadline_at_ms
+    for at_ms in (track.retry_at_ms, track.budget_at_ms):
+        if at_ms is not None and (earliest is None or at_ms < earliest):
+            earliest = at_ms
+    return earliest
 
 
 def fire_due(draft: Draft) -> None:
@@ -115,10 +124,9 @@ def _pass_instance_deadline(draft: Draft) -> None:
 
 def arm(draft: Draft) -> None:
     """Arm the one wake-up no later than the earliest live deadline; an earlier one is left."""
-    if draft.terminal:
-        _disarm(draft)
-        return
     if not draft.active:
+        if draft.terminal:
+            _disarm(draft)
         return
     at_ms = earliest_deadline(draft, draft.base.deadline_at_ms)
     if at_ms is None or (draft.armed_at_ms is not None and draft.armed_at_ms <= at_ms):

@@ -200,6 +200,7 @@ _Record = TypeVar("_Record", bound=Activation | Member)
 _POSITIONS: Final = {name: position for position, name in enumerate(Activation._fields)}
 """Of the fields of both kinds: those of a member come first in an activation too."""
 _ATTEMPTS: Final = _POSITIONS["attempts"]
+_ANSWERS: Final = _POSITIONS["answers"]
 _DEADLINE: Final = _POSITIONS["deadline_at_ms"]
 _EXECUTE_EXPIRES: Final = _POSITIONS["execute_expires_at_ms"]
 _EXECUTE: Final = Channel.EXECUTE
@@ -215,7 +216,9 @@ def evolve(record: _Record, **changes: object) -> _Record:
 
 def answered(record: _Record, answers: Mapping[str, str]) -> _Record:
     """Return a copy with other answers."""
-    return make(type(record), (record.state, record.attempts, answers, *record[3:]))
+    values: list[Any] = list(record)
+    values[_ANSWERS] = answers
+    return make(type(record), values)
 
 
 def asked(record: _Record, command: IssueCommand, used: str) -> _Record:
