@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ _KINDS = [kind for kind in SERVICES if kind.name in {"orchestrator", "timer", "r
 
 
 @pytest.fixture(scope="session")
-def played(stack: LocalStack) -> Iterator[Mapping[str, Played]]:
+def played(stack: LocalStack) -> Mapping[str, Played]:
     """Return how every saga ended, by scenario."""
     servers = Servers.of(stack)
     name = f"behaviour-{os.getpid()}"
@@ -30,4 +30,4 @@ def played(stack: LocalStack) -> Iterator[Mapping[str, Played]]:
     logs = Path("build") / f"{name}-logs"
     with System(servers, logs, name=name, settings=settings, kinds=_KINDS) as system:
         system.prepare()
-        yield asyncio.run(play_all(system, listed[PARTICIPANT]))
+        return asyncio.run(play_all(system, listed[PARTICIPANT]))
