@@ -13,6 +13,12 @@ from sagabus_testkit.system import Servers, System
 from .support import Shop
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run these tests last: their services run to the end of all, and cost half a core."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: here in item.path.parents)
+
+
 @pytest.fixture(scope="session")
 def shop(stack: LocalStack) -> Iterator[Shop]:
     """Return the running system; its logs are kept in build/ for the time after a failure."""

@@ -73,6 +73,8 @@ def decide(definition: Definition, snapshot: Snapshot, event: Event, now_at_ms: 
                 _take_wakeup(draft)
         case Sweep():
             draft = Draft(definition, snapshot, event.trigger, now_at_ms)
+            # It comes where something stands still: find also what a damaged snapshot has lost.
+            draft.ahead = (definition.flow,)
             if snapshot.armed_at_ms is not None and snapshot.armed_at_ms <= now_at_ms:
                 _take_wakeup(draft)
         case _:

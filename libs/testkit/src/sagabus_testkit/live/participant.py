@@ -57,6 +57,7 @@ class LiveParticipant:
             self._participant, settings, Extras(loops=self._take_running)
         )
         self._serving: asyncio.Task[object] | None = None
+        self._local_calls: set[tuple[object, ...]] = set()
 
     def add(self, step: str, *, local: bool = False, retriable: bool = False) -> None:
         """Register a step; input and output schemas are the usual ones of its name."""
@@ -87,6 +88,13 @@ class LiveParticipant:
     def note(self, ctx: Context, handler: str) -> None:
         """Log a call."""
         self._parts[ctx.workflow].calls.append(f"{ctx.activation}.{handler}")
+
+    def note_local(self, ctx: LocalContext, handler: str) -> None:
+        """Log a local call, once in its transaction: the SDK may take it back and make it again."""
+        call = (ctx.conn, ctx.idempotency_key, ctx.attempt, handler)
+        if call not in self._local_calls:
+            self._local_calls.add(call)
+            self.note(ctx, handler)
 
     async def with_faults(self, ctx: Context, handler: str, call: Callable[[], Awaitable[A]]) -> A:
         """Call, and suffer what is scripted: dying is being cancelled, as by a killed process."""
@@ -154,9 +162,9 @@ class _Local(LocalStep[Anything]):
         self._live, self._step = live, ScriptedLocal(live.part_of)
 
     async def execute(self, ctx: LocalContext, order: Anything) -> ExecutedLocally:
-        self._live.note(ctx, "execute")
+        self._live.note_local(ctx, "execute")
         return await self._step.execute(ctx, order)
 
     async def compensate(self, ctx: LocalContext) -> Undone:
-        self._live.note(ctx, "compensate")
+        self._live.note_local(ctx, "compensate")
         return await self._step.compensate(ctx)
