@@ -63,7 +63,7 @@ TABLES = (
     *("saga", "saga_key", "journal", "inbox", "outbox", "deferred_message", "operation"),
     *("tenant_quota", "definition", "reconciler_finding", "archived_saga"),
     *("dead_letter", "dead_letter_operation"),
-    *("early_result", "engine_signal"),
+    *("early_result", "engine_signal", "start_request"),
 )
 
 IDENTITY = (

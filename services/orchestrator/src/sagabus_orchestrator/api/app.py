@@ -1,0 +1,143 @@
+"""Puts the API together: its own process on the orchestrator's database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from sagabus_bus import KafkaConnection, TopicAdmin
+from sagabus_expressions import CelConditions
+from sagabus_messages import Topics
+from sagabus_orchestrator import start_requests
+from sagabus_orchestrator.api.backend import Backend
+from sagabus_orchestrator.api.config import ApiSettings
+from sagabus_orchestrator.api.factory import create_app
+from sagabus_orchestrator.api.identity import Authenticator, Principal, Unauthenticated
+from sagabus_orchestrator.api.server import HttpServer
+from sagabus_orchestrator.api.starting import Starter
+from sagabus_orchestrator.api.waiting import StatusWatch
+from sagabus_orchestrator.app import COMPONENTS
+from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.events import OrchestratorEvents
+from sagabus_orchestrator.handler import Handler
+from sagabus_orchestrator.operations import Operations
+from sagabus_orchestrator.queries import SagaReader
+from sagabus_orchestrator.registry import Registry
+from sagabus_orchestrator.tenants import Tenants
+from sagabus_runtime import Health, Loop, Pulse, new_registry
+from sagabus_store import Database, DatabaseOptions, InboxWindow, migrate, require_current
+
+__all__ = ["ApiService", "build"]
+
+HOUR_MS: Final = 3_600_000
+
+
+class ApiService:
+    """A replica of the API; any number may run beside any number of orchestrators."""
+
+    def __init__(self, settings: ApiSettings, authenticator: Authenticator) -> None:
+        registry = new_registry()
+        self.health = Health(registry)
+        self._settings = settings
+        self._authenticator = authenticator
+        self._topics = Topics(settings.topic_prefix)
+        self._window = InboxWindow(settings.inbox_days)
+        self._events = OrchestratorEvents(registry)
+        self._open = AsyncExitStack()
+        self._loops: list[Loop] = []
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """Server, starts, long polls and the other loops; empty before `start`."""
+        return self._loops
+
+    async def start(self) -> None:
+        """Connect, migrate, load the definitions, take the port; safe to call again."""
+        await self.stop()
+        settings = self._settings
+        dsn = settings.postgres.get_secret_value()
+        if settings.migrate_on_start:
+            await migrate(dsn, COMPONENTS)
+        database = Database(
+            dsn,
+            DatabaseOptions(application_name="sagabus-api", pool_size=settings.postgres_pool_size),
+        )
+        self._open.push_async_callback(database.close)
+        await database.open()
+        async with database.connection() as conn:
+            await require_current(conn, COMPONENTS)
+        watcher = CatalogWatcher(database, CelConditions())
+        await watcher.refresh()
+        self.health.add_check("postgres", database.problem)
+        self.health.add_check("definitions", watcher.problem)
+        self._loops = self._assemble(database, watcher)
+
+    async def stop(self) -> None:
+        """Close the database and give the port back."""
+        await self._open.aclose()
+
+    def _assemble(self, database: Database, watcher: CatalogWatcher) -> list[Loop]:
+        settings = self._settings
+        mode = settings.recovery_mode
+        handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
+        starter = Starter(database, handler, self._topics, self._window)
+        watch = StatusWatch(database)
+        backend = Backend(
+            database=database,
+            watcher=watcher,
+            authenticator=self._authenticator,
+            starter=starter,
+            reader=SagaReader(database),
+            watch=watch,
+            operations=Operations(
+                database,
+                self._topics,
+                watcher,
+                manual_close_enabled=settings.manual_close_enabled,
+            ),
+            registry=Registry(database, CelConditions(), self._topics),
+            tenants=Tenants(database),
+            missing_topics=self._missing_topics,
+            stopping=self.health.stop,
+        )
+        server = HttpServer(
+            create_app(backend), settings.api_host, settings.api_port, settings.api_connections
+        )
+        server.listen()
+        self._open.callback(server.close)
+
+        async def maintain(pulse: Pulse) -> None:
+            while not pulse.stopping:
+                async with database.connection() as conn:
+                    await start_requests.forget(conn, settings.idempotency_days)
+                pulse.beat()
+                await pulse.pause(HOUR_MS)
+
+        return [
+            Loop("http", server.run),
+            Loop("starts", starter.run),
+            Loop("waits", watch.run),
+            Loop("definitions", watcher.run),
+            Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
+        ]
+
+    async def _missing_topics(self, topics: Iterable[str]) -> Iterable[str]:
+        wanted = list(topics)
+        async with TopicAdmin(KafkaConnection.of(self._settings, "sagabus-api")) as admin:
+            present = await admin.partition_counts(wanted)
+        return [name for name in wanted if name not in present]
+
+
+class Nobody:
+    """An `Authenticator` that knows nobody: what is not configured is closed."""
+
+    async def authenticate(self, authorization: str | None, api_key: str | None) -> Principal:
+        """Refuse everybody."""
+        del authorization, api_key
+        raise Unauthenticated("credentials_missing", "no way to identify callers is configured")
+
+
+def build(settings: ApiSettings) -> ApiService:
+    """Make every object; connects to nothing yet."""
+    return ApiService(settings, Nobody())

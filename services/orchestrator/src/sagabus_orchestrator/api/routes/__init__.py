@@ -1,0 +1,9 @@
+"""The operations of the API, by what they are about."""
+
+from fastapi import APIRouter
+
+from sagabus_orchestrator.api.routes import operations, sagas, starts
+
+__all__ = ["ROUTERS"]
+
+ROUTERS: tuple[APIRouter, ...] = (starts.router, sagas.router, operations.router)
