@@ -64,6 +64,7 @@ TABLES = (
     *("tenant_quota", "definition", "reconciler_finding", "archived_saga"),
     *("dead_letter", "dead_letter_operation"),
     *("early_result", "engine_signal"),
+    "api_key",
 )
 
 IDENTITY = (

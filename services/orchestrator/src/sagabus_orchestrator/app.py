@@ -41,6 +41,7 @@ COMPONENTS = (
     Component("orchestrator", "sagabus_orchestrator", "sql/migrations"),
     Component("upkeep", "sagabus_orchestrator", "sql/upkeep"),
     Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
+    Component("identity", "sagabus_orchestrator", "sql/identity"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
