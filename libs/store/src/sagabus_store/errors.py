@@ -44,6 +44,7 @@ deployment that is ahead of its schema (42), credentials and missing databases (
 files (F0, XX). Every other class (22 and 23 above all, also 54: an index entry too large) comes
 from the data: retrying would hold a partition for ever."""
 
+_CLOSED_TRANSPORT: Final = "the handler is closed"
 _CHECK_VIOLATION: Final = "23514"
 _INVALID_VALUE: Final = "22000"
 _COMMIT_LOST: Final = frozenset({"40003", "57P01", "57P02", "57P03"})
@@ -96,6 +97,9 @@ def translate(error: BaseException) -> StoreError | None:
             return StoreRejected("store_rejected", str(error), _INVALID_VALUE)
         case asyncpg.InterfaceError() | asyncpg.InternalClientError():
             # The driver reports a connection that closed under it this way too.
+            return StoreUnavailable("store_unavailable", f"connection: {error}")
+        case RuntimeError() if _CLOSED_TRANSPORT in str(error):
+            # uvloop's word for a write between the end of a connection and the news of it.
             return StoreUnavailable("store_unavailable", f"connection: {error}")
         case OSError() | TimeoutError() | EOFError():
             return StoreUnavailable("store_unavailable", f"{type(error).__name__}: {error}")
