@@ -95,11 +95,7 @@ def translate(error: BaseException) -> StoreError | None:
         case asyncpg.InterfaceError() if isinstance(error, ValueError):
             # The driver cannot even encode the value: out of range, a lone surrogate.
             return StoreRejected("store_rejected", str(error), _INVALID_VALUE)
-        case asyncpg.InterfaceError() | asyncpg.InternalClientError():
-            # The driver reports a connection that closed under it this way too.
-            return StoreUnavailable("store_unavailable", f"connection: {error}")
-        case RuntimeError() if _CLOSED_TRANSPORT in str(error):
-            # uvloop's word for a write between the end of a connection and the news of it.
+        case _ if _is_about_a_connection(error):
             return StoreUnavailable("store_unavailable", f"connection: {error}")
         case OSError() | TimeoutError() | EOFError():
             return StoreUnavailable("store_unavailable", f"{type(error).__name__}: {error}")
@@ -128,6 +124,13 @@ def translated() -> Iterator[None]:
         if found is None:
             raise
         raise found from error
+
+
+def _is_about_a_connection(error: BaseException) -> bool:
+    if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError):
+        return True  # the driver reports a connection that closed under it this way too
+    # What uvloop says of a write between the end of a transport and the news of it.
+    return isinstance(error, RuntimeError) and _CLOSED_TRANSPORT in str(error)
 
 
 def _from_sqlstate(sqlstate: str, message: str, constraint: str) -> StoreError:
