@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import statistics
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -29,7 +30,7 @@ from sagabus_testkit.system import System
 from .audit import SagaRecord, StoredFact, audit, snapshot_of
 from .receivers import missing_effects, read_effects, stray_effects
 
-__all__ = ["Findings", "find", "longest_gap_ms"]
+__all__ = ["Findings", "by_second", "find", "longest_gap_ms"]
 
 TURNED_BACK: Final = (SagaStatus.COMPENSATED,)
 """A step that nobody could do before its time-out is cancelled: a fault may turn an order back."""
@@ -58,6 +59,7 @@ class Findings:
     started_per_s: float = 0.0
     ended_per_s: float = 0.0
     p50_ms: int = 0
+    decisions_by_second: Sequence[int] = ()
 
 
 async def find(system: System, finished: Sequence[Finished], load: tuple[int, int]) -> Findings:
@@ -71,6 +73,7 @@ async def find(system: System, finished: Sequence[Finished], load: tuple[int, in
     found.why = await asyncio.to_thread(_explain, system, found.orders.stuck)
     instants = await _read_journals(system, [f.order for f in finished], found)
     begin_ms, lasts_ms = load
+    found.decisions_by_second = by_second(instants, begin_ms)
     found.longest_stall_s = longest_gap_ms(instants, begin_ms, begin_ms + lasts_ms) / 1000
     _measure(finished, found, begin_ms + lasts_ms)
     return found
@@ -86,7 +89,7 @@ async def _read_journals(system: System, orders: Sequence[Order], found: Finding
         found.missing += missing_effects(snapshot, definition, effects)
         found.strays += stray_effects(snapshot, definition, effects)
         found.violations += audit(record, definition)
-        own = [fact.at_ms for fact in record.facts]
+        own = [next(same).at_ms for _, same in itertools.groupby(record.facts, _revision)]
         waits = [(later - earlier) / 1000 for earlier, later in itertools.pairwise(own)]
         found.longest_wait_s = max([found.longest_wait_s, *waits])
         instants += own
@@ -119,6 +122,10 @@ async def _records(system: System, orders: Iterable[Order]) -> AsyncIterator[Sag
         await database.close()
 
 
+def _revision(fact: StoredFact) -> int:
+    return fact.revision
+
+
 def _explain(system: System, stuck: Sequence[str]) -> list[str]:
     keys = [sentence.partition(":")[0] for sentence in stuck[:_EXPLAINED]]
     return [system.command("why", key).stdout for key in keys]
@@ -132,6 +139,12 @@ def _measure(finished: Sequence[Finished], found: Findings, until_ms: int) -> No
     found.started_per_s = len(starts) / lasted_s
     found.ended_per_s = len(ended) / max(1.0, (until_ms - min(starts)) / 1000)
     found.p50_ms = int(statistics.median(each.latency_ms for each in finished))
+
+
+def by_second(instants_ms: Iterable[int], begin_ms: int) -> list[int]:
+    """Return how many of them fall into each second from the beginning."""
+    counts = Counter((at - begin_ms) // 1000 for at in instants_ms)
+    return [counts[second] for second in range(max(counts, default=-1) + 1)]
 
 
 def longest_gap_ms(instants_ms: Iterable[int], begin_ms: int, end_ms: int) -> int:

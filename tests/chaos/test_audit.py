@@ -24,7 +24,7 @@ from sagabus_orchestrator.entry import NO_HEAD, Entry, Scene
 from sagabus_testkit.orders import DEFINITION, Order, scenario
 
 from .audit import SagaRecord, StoredFact, audit
-from .findings import longest_gap_ms
+from .findings import by_second, longest_gap_ms
 
 ORDER = Order("A-1", scenario("success"), "widget-1", 1, 100)
 WORKFLOW = parse_definition(parse_strict(DEFINITION.read_bytes()), NoConditions())
@@ -134,3 +134,8 @@ def test_the_longest_gap_counts_from_the_beginning_to_the_end() -> None:
     assert longest_gap_ms([10, 80, 200], 0, 100) == 70
     assert longest_gap_ms([90, 30], 0, 100) == 60
     assert longest_gap_ms([60, 95], 0, 100) == 60
+
+
+def test_decisions_are_counted_by_second() -> None:
+    assert by_second([], 500) == []
+    assert by_second([600, 1_400, 3_600], 500) == [2, 0, 0, 1]

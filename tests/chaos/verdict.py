@@ -70,6 +70,7 @@ class ChaosVerdict:
             "p50_ms": found.p50_ms,
             "good": not problems,
             "problems": problems[:SHOWN],
+            "decisions_by_second": list(found.decisions_by_second),
             "why": list(found.why),
         }
 

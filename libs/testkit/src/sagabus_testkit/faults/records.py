@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
@@ -26,7 +27,7 @@ async def read_records(
     """Return about `count` consecutive records of a topic: its last ones (`depth` 0) or older ones.
 
     `depth` is the share of the whole log that lies behind the first of them: 1 begins at the
-    oldest. Waits for a Kafka that is away; raises `TimeoutError` after a minute.
+    oldest. Waits for a Kafka that is away; raises `BusUnavailable` after a minute.
     """
     return await _patiently(lambda: _read_once(connection, topic, count, depth))
 
@@ -56,14 +57,14 @@ async def _produce(publisher: Publisher, rows: Sequence[OutboxRow]) -> None:
 
 
 async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
-    async with asyncio.timeout(_PATIENCE_S):
-        while True:
-            try:
-                return await work()
-            except BusError as error:
-                if not error.retryable:
-                    raise
-                await asyncio.sleep(_RETRY_S)
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return await work()
+        except BusError as error:
+            if not error.retryable or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_RETRY_S)
 
 
 async def _read_once(
