@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
 import pytest
+from tests.integration.orchestrator.support import Rig, open_rig, order, prepare
 
 from sagabus_testkit.stack import Postgres
 
-from ..orchestrator.support import Rig, open_rig, order, prepare
 from .support import Api, open_api
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from tests.integration.orchestrator.support import TOPICS, WINDOW, Rig, no_topics_missing
 
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.factory import create_app
@@ -22,10 +23,9 @@ from sagabus_orchestrator.api.identity import (
 )
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
+from sagabus_orchestrator.audit import Trail
 from sagabus_orchestrator.queries import SagaReader
 from sagabus_runtime import Pulse
-
-from ..orchestrator.support import TOPICS, WINDOW, Rig, no_topics_missing
 
 PEOPLE: Mapping[str, Principal] = {
     "admin": Principal("key:admin", ROLES[Role.ADMIN], ALL_TENANTS),
@@ -43,7 +43,7 @@ class KnownPeople:
     """An `Authenticator` that knows a caller by name."""
 
     async def authenticate(self, authorization: str | None, api_key: str | None) -> Principal:
-        if authorization is not None or api_key not in PEOPLE:
+        if authorization is not None or api_key is None or api_key not in PEOPLE:
             raise Unauthenticated("credentials_missing", "send X-API-Key")
         return PEOPLE[api_key]
 
@@ -113,6 +113,7 @@ def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
         database=rig.database,
         watcher=rig.watcher,
         authenticator=KnownPeople(),
+        trail=Trail(rig.database),
         starter=Starter(rig.database, rig.handler, TOPICS, WINDOW),
         reader=SagaReader(rig.database),
         watch=StatusWatch(rig.database),

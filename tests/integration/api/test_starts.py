@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter
 
 import httpx
+from tests.integration.orchestrator.support import Rig, commands, lifecycle, open_rig
 
 from sagabus_messages import START_REFUSED
 from sagabus_runtime import failpoints
 
-from ..orchestrator.support import Rig, commands, lifecycle, open_rig
 from .support import Api, open_api, problem, start_body
 
 

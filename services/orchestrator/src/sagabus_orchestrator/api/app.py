@@ -13,11 +13,12 @@ from sagabus_orchestrator import start_requests
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.config import ApiSettings
 from sagabus_orchestrator.api.factory import create_app
-from sagabus_orchestrator.api.identity import Authenticator, Principal, Unauthenticated
+from sagabus_orchestrator.api.identity import Authenticator, open_authenticator
 from sagabus_orchestrator.api.server import HttpServer
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.app import COMPONENTS
+from sagabus_orchestrator.audit import Trail
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler
@@ -36,11 +37,10 @@ HOUR_MS: Final = 3_600_000
 class ApiService:
     """A replica of the API; any number may run beside any number of orchestrators."""
 
-    def __init__(self, settings: ApiSettings, authenticator: Authenticator) -> None:
+    def __init__(self, settings: ApiSettings) -> None:
         registry = new_registry()
         self.health = Health(registry)
         self._settings = settings
-        self._authenticator = authenticator
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
         self._events = OrchestratorEvents(registry)
@@ -71,13 +71,16 @@ class ApiService:
         await watcher.refresh()
         self.health.add_check("postgres", database.problem)
         self.health.add_check("definitions", watcher.problem)
-        self._loops = self._assemble(database, watcher)
+        authenticator = await self._open.enter_async_context(open_authenticator(settings, database))
+        self._loops = self._assemble(database, watcher, authenticator)
 
     async def stop(self) -> None:
         """Close the database and give the port back."""
         await self._open.aclose()
 
-    def _assemble(self, database: Database, watcher: CatalogWatcher) -> list[Loop]:
+    def _assemble(
+        self, database: Database, watcher: CatalogWatcher, authenticator: Authenticator
+    ) -> list[Loop]:
         settings = self._settings
         mode = settings.recovery_mode
         handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
@@ -86,7 +89,8 @@ class ApiService:
         backend = Backend(
             database=database,
             watcher=watcher,
-            authenticator=self._authenticator,
+            authenticator=authenticator,
+            trail=Trail(database),
             starter=starter,
             reader=SagaReader(database),
             watch=watch,
@@ -129,15 +133,6 @@ class ApiService:
         return [name for name in wanted if name not in present]
 
 
-class Nobody:
-    """An `Authenticator` that knows nobody: what is not configured is closed."""
-
-    async def authenticate(self, authorization: str | None, api_key: str | None) -> Principal:
-        """Refuse everybody."""
-        del authorization, api_key
-        raise Unauthenticated("credentials_missing", "no way to identify callers is configured")
-
-
 def build(settings: ApiSettings) -> ApiService:
     """Make every object; connects to nothing yet."""
-    return ApiService(settings, Nobody())
+    return ApiService(settings)

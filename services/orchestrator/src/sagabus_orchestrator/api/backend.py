@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sagabus_core.definitions import Definition
 from sagabus_orchestrator.api.identity import Authenticator, Principal
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
+from sagabus_orchestrator.audit import Trail
 from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.operations import Operations
@@ -28,6 +28,7 @@ class Backend:
     database: Database
     watcher: CatalogWatcher
     authenticator: Authenticator
+    trail: Trail
     starter: Starter
     reader: SagaReader
     watch: StatusWatch
@@ -56,8 +57,3 @@ def seen_by(caller: Principal, saga: SagaDetail) -> SagaDetail:
     if not caller.sees(saga.summary.tenant):
         raise NotFound("not_found", f"there is no saga {saga.summary.saga_id}")
     return saga
-
-
-def owners(caller: Principal) -> Sequence[str] | None:
-    """Return the tenants that lists are restricted to, None for all."""
-    return caller.tenants.as_filter()

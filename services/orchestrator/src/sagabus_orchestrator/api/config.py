@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from sagabus_orchestrator.api.identity import IdentitySettings
 from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_runtime import KafkaSettings, PostgresSettings
 
 __all__ = ["ApiSettings"]
 
 
-class ApiSettings(KafkaSettings, PostgresSettings):
+class ApiSettings(KafkaSettings, PostgresSettings, IdentitySettings):
     """Settings of the API; SAGABUS_POSTGRES is the orchestrator's database.
 
     What both processes read (inbox, recovery mode, closing by hand) must be the same for both.

@@ -35,5 +35,5 @@ def create_app(backend: Backend | None = None) -> FastAPI:
         app.add_exception_handler(kind, problem_of)
     app.add_middleware(BodyLimit)
     app.state.backend = backend
-    describe(app)
+    describe(app, ROUTERS)
     return app

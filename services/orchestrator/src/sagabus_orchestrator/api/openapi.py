@@ -7,10 +7,10 @@ say who asks are added.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
@@ -32,12 +32,14 @@ _SCHEMES: Final = {
 }
 
 
-def describe(app: FastAPI) -> None:
+def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """Make the app serve the true document at /openapi.json."""
+
+    routes = list(_routes(routers))
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app)
+            app.openapi_schema = _document(app, routes)
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]  # FastAPI's documented way
@@ -48,7 +50,7 @@ def document_text(app: FastAPI) -> str:
     return json.dumps(app.openapi(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
+def _document(app: FastAPI, routes: Sequence[APIRoute]) -> dict[str, Any]:
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -64,17 +66,16 @@ def _document(app: FastAPI) -> dict[str, Any]:
     schemas.update(problem.pop("$defs", {}))
     schemas["Problem"] = problem
     components["securitySchemes"] = _SCHEMES
-    permissions = {(r.path, method): r for r in _routes(app) for method in r.methods or ()}
+    known = {(route.path, method): route for route in routes for method in route.methods or ()}
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            _complete(operation, permissions[(path, method.upper())])
+            _complete(operation, known[(path, method.upper())])
     return document
 
 
-def _routes(app: FastAPI) -> Iterator[APIRoute]:
-    for route in app.routes:
-        if isinstance(route, APIRoute):
-            yield route
+def _routes(routers: Iterable[APIRouter]) -> Iterator[APIRoute]:
+    for router in routers:
+        yield from (route for route in router.routes if isinstance(route, APIRoute))
 
 
 def _complete(operation: dict[str, Any], route: APIRoute) -> None:

@@ -18,8 +18,9 @@ from sagabus_core.errors import SagabusError
 from sagabus_messages import MessageError, parse_strict
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.errors import BadRequest
-from sagabus_orchestrator.api.identity import Permission, Principal
+from sagabus_orchestrator.api.identity import Permission, PermissionDenied, Principal
 from sagabus_orchestrator.api.problems import problem_of, unexpected
+from sagabus_orchestrator.audit import Act, By
 
 __all__ = ["Caller", "Services", "StrictRoute", "new_router", "permissions_of_route", "permitted"]
 
@@ -102,8 +103,24 @@ async def _admit(request: Request, permissions: frozenset[Permission]) -> None:
     principal = await backend.authenticator.authenticate(
         headers.get("authorization"), headers.get("x-api-key")
     )
-    principal.require_any(permissions)
     request.state.principal = principal
+    try:
+        principal.require_any(permissions)
+    except PermissionDenied as error:
+        await _note_refusal(backend, request, principal, error)
+        raise
+
+
+async def _note_refusal(
+    backend: Backend, request: Request, principal: Principal, error: PermissionDenied
+) -> None:
+    """Let the audit tell who wanted to change what they may not; looking is no act."""
+    permissions = permissions_of_route(request.scope["endpoint"])
+    if request.method == "GET":
+        return
+    kind = min(permissions)
+    act = Act(kind=kind, by=By(principal.actor), subject=request.url.path)
+    await backend.trail.refused(act, error)
 
 
 async def _require_json(request: Request) -> None:

@@ -22,7 +22,7 @@ from sagabus_core.engine import (
 from sagabus_orchestrator.api.attestations import attested
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
-from sagabus_orchestrator.api.identity import OPERATION_PERMISSIONS, Principal
+from sagabus_orchestrator.api.identity import ENGINE_PERMISSIONS, OPERATION_PERMISSIONS, Principal
 from sagabus_orchestrator.api.models.fields import SagaId
 from sagabus_orchestrator.api.models.operations import (
     OperationAnswer,
@@ -112,7 +112,12 @@ async def _perform(
     if question.dry_run:
         seen = await services.operations.dry_run(tenant, saga_id, event)
         return _foreseen(saga_id, event, seen)
-    return _done(event, await services.operations.perform(tenant, saga_id, event))
+
+    def permit(names: frozenset[str]) -> None:
+        for name in sorted(names):
+            caller.require(ENGINE_PERMISSIONS[name])
+
+    return _done(event, await services.operations.perform(tenant, saga_id, event, permit))
 
 
 def _done(event: ManagementEvent, outcome: OperationOutcome) -> OperationAnswer:
