@@ -23,8 +23,12 @@ from sagabus_orchestrator.api.identity import (
 )
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
-from sagabus_orchestrator.audit import Trail
+from sagabus_orchestrator.audit import FactPages, Trail
 from sagabus_orchestrator.queries import SagaReader
+from sagabus_orchestrator.redrive import DeadLetters
+from sagabus_orchestrator.why import Gatherer
+from sagabus_orchestrator.why.gather import Readers
+from sagabus_orchestrator.why.kafka import NoBus
 from sagabus_runtime import Pulse
 
 PEOPLE: Mapping[str, Principal] = {
@@ -120,6 +124,11 @@ def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
         operations=rig.operations,
         registry=rig.registry,
         tenants=rig.tenants,
+        pages=FactPages(rig.database),
+        letters=lambda: DeadLetters(rig.database, TOPICS, rig.watcher, WINDOW),
+        gatherer=lambda: Gatherer(
+            rig.database, rig.watcher.current, Readers(TOPICS), NoBus("none in this test")
+        ),
         missing_topics=no_topics_missing,
         stopping=stopping,
     )

@@ -29,6 +29,7 @@ __all__ = [
     "keep",
     "letter_id_of",
     "listed",
+    "page",
     "read_letter",
 ]
 
@@ -175,6 +176,23 @@ async def listed(conn: Connection, wanted: LetterFilter, limit: int) -> list[Let
     """Return letters by topic, partition and offset: the order in which they may be redriven."""
     values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga)
     return [Letter.of(row) for row in await conn.fetch(SQL["list_letters"], *values, limit)]
+
+
+async def page(
+    conn: Connection,
+    wanted: LetterFilter,
+    limit: int,
+    beyond: tuple[str, int, int] | None = None,
+    tenants: Sequence[str] | None = None,
+) -> list[Letter]:
+    """Return letters in the same order beyond a place; `tenants`: of their sagas alone.
+
+    A letter of no saga that is known belongs to no tenant: only who sees all tenants sees it.
+    """
+    values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga)
+    place = beyond or (None, None, None)
+    found = await conn.fetch(SQL["letters_page"], *values, *place, limit, tenants)
+    return [Letter.of(row) for row in found]
 
 
 async def close(

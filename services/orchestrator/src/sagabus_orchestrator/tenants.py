@@ -44,6 +44,12 @@ class Tenants:
             await record(conn, act, f"at most {max_active} running sagas")
         return Quota(row["max_active"], row["active"])
 
+    async def quota(self, tenant: str) -> Quota | None:
+        """Return a tenant's limit and use; None: it is not limited, and not counted."""
+        async with self._database.connection() as conn:
+            row = await conn.fetchrow(SQL["find_quota"], tenant)
+        return None if row is None else Quota(row["max_active"], row["active"])
+
     async def remove_quota(self, tenant: str, by: By = LOCAL) -> bool:
         """Let a tenant start as many as it likes; returns whether it had a limit."""
         async with self._database.transaction() as conn:

@@ -18,14 +18,18 @@ from sagabus_orchestrator.api.server import HttpServer
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.app import COMPONENTS
-from sagabus_orchestrator.audit import Trail
+from sagabus_orchestrator.audit import FactPages, Trail
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler
 from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.queries import SagaReader
+from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.registry import Registry
 from sagabus_orchestrator.tenants import Tenants
+from sagabus_orchestrator.why import Gatherer
+from sagabus_orchestrator.why.gather import Readers
+from sagabus_orchestrator.why.kafka import KafkaBus
 from sagabus_runtime import Health, Loop, Pulse, new_registry
 from sagabus_store import Database, DatabaseOptions, InboxWindow, migrate, require_current
 
@@ -82,29 +86,7 @@ class ApiService:
         self, database: Database, watcher: CatalogWatcher, authenticator: Authenticator
     ) -> list[Loop]:
         settings = self._settings
-        mode = settings.recovery_mode
-        handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
-        starter = Starter(database, handler, self._topics, self._window)
-        watch = StatusWatch(database)
-        backend = Backend(
-            database=database,
-            watcher=watcher,
-            authenticator=authenticator,
-            trail=Trail(database),
-            starter=starter,
-            reader=SagaReader(database),
-            watch=watch,
-            operations=Operations(
-                database,
-                self._topics,
-                watcher,
-                manual_close_enabled=settings.manual_close_enabled,
-            ),
-            registry=Registry(database, CelConditions(), self._topics),
-            tenants=Tenants(database),
-            missing_topics=self._missing_topics,
-            stopping=self.health.stop,
-        )
+        backend = self._backend(database, watcher, authenticator)
         server = HttpServer(
             create_app(backend), settings.api_host, settings.api_port, settings.api_connections
         )
@@ -120,11 +102,38 @@ class ApiService:
 
         return [
             Loop("http", server.run),
-            Loop("starts", starter.run),
-            Loop("waits", watch.run),
+            Loop("starts", backend.starter.run),
+            Loop("waits", backend.watch.run),
             Loop("definitions", watcher.run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
+
+    def _backend(
+        self, database: Database, watcher: CatalogWatcher, authenticator: Authenticator
+    ) -> Backend:
+        settings, topics, window = self._settings, self._topics, self._window
+        mode = settings.recovery_mode
+        handler = Handler(database, topics, watcher, window, self._events, mode)
+        bus = KafkaBus(KafkaConnection.of(settings, "sagabus-api"))
+        return Backend(
+            database=database,
+            watcher=watcher,
+            authenticator=authenticator,
+            trail=Trail(database),
+            starter=Starter(database, handler, topics, window),
+            reader=SagaReader(database),
+            watch=StatusWatch(database),
+            operations=Operations(
+                database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
+            ),
+            registry=Registry(database, CelConditions(), topics),
+            tenants=Tenants(database),
+            pages=FactPages(database),
+            letters=lambda: DeadLetters(database, topics, watcher, window),
+            gatherer=lambda: Gatherer(database, watcher.current, Readers(topics), bus),
+            missing_topics=self._missing_topics,
+            stopping=self.health.stop,
+        )
 
     async def _missing_topics(self, topics: Iterable[str]) -> Iterable[str]:
         wanted = list(topics)

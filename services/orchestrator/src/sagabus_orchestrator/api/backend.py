@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sagabus_core.definitions import Definition
 from sagabus_orchestrator.api.identity import Authenticator, Principal
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
-from sagabus_orchestrator.audit import Trail
+from sagabus_orchestrator.audit import FactPages, Trail
 from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.queries import SagaDetail, SagaReader
+from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.registry import Registry, TopicCheck
 from sagabus_orchestrator.tenants import Tenants
+from sagabus_orchestrator.why import Gatherer
 from sagabus_store import Database
 
 __all__ = ["Backend", "seen_by"]
@@ -35,6 +38,9 @@ class Backend:
     operations: Operations
     registry: Registry
     tenants: Tenants
+    pages: FactPages
+    letters: Callable[[], DeadLetters]
+    gatherer: Callable[[], Gatherer]
     missing_topics: TopicCheck
     stopping: asyncio.Event
 

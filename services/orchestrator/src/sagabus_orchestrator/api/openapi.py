@@ -34,7 +34,6 @@ _SCHEMES: Final = {
 
 def describe(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """Make the app serve the true document at /openapi.json."""
-
     routes = list(_routes(routers))
 
     def document() -> dict[str, Any]:

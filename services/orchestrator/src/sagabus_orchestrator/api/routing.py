@@ -78,7 +78,7 @@ class StrictRoute(APIRoute):
             try:
                 await _admit(strict, permissions)
                 if takes_body:
-                    await _require_json(strict)
+                    await require_json(strict)
                 return await handle(strict)
             except _Refused as refused:
                 return await problem_of(strict, refused.error)
@@ -123,7 +123,7 @@ async def _note_refusal(
     await backend.trail.refused(act, error)
 
 
-async def _require_json(request: Request) -> None:
+async def require_json(request: Request) -> None:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if await request.body() and media_type != "application/json":
         raise BadRequest("unsupported_media_type", "send the body as application/json")

@@ -104,9 +104,7 @@ class Starter:
         try:
             while not await pulse.pause(1_000):
                 pulse.beat()
-                for lane in lanes:
-                    if lane.done():
-                        lane.result()
+                _raise_of(lanes)
         finally:
             for lane in lanes:
                 lane.cancel()
@@ -203,6 +201,12 @@ class Starter:
         waiting, self._queue = self._queue, deque()
         self._filled.clear()
         _tell(waiting, ApiStopping("api_stopping", "this replica stops: ask again"))
+
+
+def _raise_of(lanes: Iterable[asyncio.Task[None]]) -> None:
+    for lane in lanes:
+        if lane.done():
+            lane.result()
 
 
 def _keeping(fresh: Sequence[_Asked]) -> Callable[[Connection, Outcome], Awaitable[None]]:

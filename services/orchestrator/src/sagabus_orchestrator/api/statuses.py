@@ -16,7 +16,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         *("identity_mismatch", "too_old", "too_new", "unknown_topic", "missing_field"),
         *("invalid_field", "invalid_instant", "invalid_key", "invalid_name"),
         *("invalid_reason_code", "forbidden_combination", "invalid_operation", "invalid_quota"),
-        *("invalid_cursor", "invalid_limit", "invalid_request"),
+        *("invalid_cursor", "invalid_limit", "invalid_request", "invalid_key_request"),
     ),
     401: (
         *("credentials_missing", "credentials_ambiguous", "token_invalid", "token_expired"),
@@ -31,7 +31,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         *("precondition_failed", "operation_id_reused", "dead_letter_closed"),
         *("earlier_letter_open", "still_refused", "command_expired", "not_redrivable"),
         *("edit_not_allowed", "dead_letter_unreadable", "definition_conflict"),
-        *("definition_in_use", "topics_missing", "idempotency_key_reused"),
+        *("definition_in_use", "topics_missing", "idempotency_key_reused", "key_name_taken"),
     ),
     410: ("events_gone",),
     412: ("stale_snapshot",),
@@ -42,7 +42,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         *("evidence_missing", "edit_changes_command", "store_rejected", "record_invalid"),
         *("unreadable_record", "invalid_definition"),
     ),
-    429: ("tenant_quota_exceeded", "rate_limit_exceeded"),
+    429: ("tenant_quota_exceeded",),
 }
 
 STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(

@@ -13,3 +13,7 @@ returning max_active, active
 -- name: remove_quota
 -- Forget a tenant's limit; returns the tenant if it had one.
 delete from tenant_quota where tenant = $1 returning tenant
+
+-- name: find_quota
+-- Return a tenant's limit and how many of its sagas are not terminal.
+select max_active, active from tenant_quota where tenant = $1

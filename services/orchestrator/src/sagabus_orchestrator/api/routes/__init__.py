@@ -2,8 +2,24 @@
 
 from fastapi import APIRouter
 
-from sagabus_orchestrator.api.routes import operations, sagas, starts
+from sagabus_orchestrator.api.routes import (
+    definitions,
+    evidence,
+    letters,
+    operations,
+    quotas,
+    sagas,
+    starts,
+)
 
 __all__ = ["ROUTERS"]
 
-ROUTERS: tuple[APIRouter, ...] = (starts.router, sagas.router, operations.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    starts.router,
+    sagas.router,
+    operations.router,
+    evidence.router,
+    definitions.router,
+    letters.router,
+    quotas.router,
+)

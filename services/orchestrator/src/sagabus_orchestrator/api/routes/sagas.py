@@ -24,11 +24,13 @@ from sagabus_orchestrator.api.models.sagas import (
     SagaPage,
     summary_fields,
 )
+from sagabus_orchestrator.api.models.why import WhyAnswer
 from sagabus_orchestrator.api.outcomes import output_of, reason_of
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.api.waiting import Standing
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.queries import SagaDetail, SagaFilter
+from sagabus_orchestrator.why import explain
 
 __all__ = ["router"]
 
@@ -146,6 +148,15 @@ async def get_plan(saga_id: SagaId, caller: Caller, services: Services) -> PlanA
         digest=plan.digest,
         members=list(plan.members),
     )
+
+
+@router.get("/sagas/{saga_id}/why", response_model=WhyAnswer, responses=refusals(404))
+@permitted(Permission.SAGA_READ)
+async def explain_saga(saga_id: SagaId, caller: Caller, services: Services) -> WhyAnswer:
+    """Say what a saga waits for: who was asked what until when, and what would move it."""
+    detail = await services.saga(caller, saga_id)
+    facts = await services.gatherer().facts(detail)
+    return WhyAnswer.of(detail, facts, explain(facts))
 
 
 def _standing(detail: SagaDetail) -> Standing:
