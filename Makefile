@@ -46,9 +46,8 @@ model-check: setup ## explore every reachable state of small sagas (10 minutes);
 conformance: setup ## prove a running participant: PARTICIPANT=payment STEP=charge-card PAYLOAD=file.json OPTIONS=...
 	$(BIN)/sagabus conformance --participant $(PARTICIPANT) --step $(STEP) --payload $(PAYLOAD) $(OPTIONS)
 
-bench: setup ## measure engine and participant beside their floors, into build/bench.json
-	$(BIN)/python tests/bench/engine_rate.py
-	$(BIN)/python tests/bench/participant_rate.py
+bench: setup ## measure parts and whole beside their floors, 5 minutes; build/bench.json
+	$(BIN)/python -m tests.bench
 
 format: setup ## rewrite the code in the house format
 	$(BIN)/ruff format $(SOURCES)
