@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from contextlib import nullcontext
 from typing import Any, Final, assert_never
 
 from sagabus_core.errors import SagabusError
@@ -17,7 +16,7 @@ from sagabus_participant.step import Context, ExternalContext, LocalContext
 from sagabus_participant.telemetry import EVENT_HANDLER_FAILED, EVENT_HANDLER_TRANSIENT
 from sagabus_participant.watch import Due, Watch
 from sagabus_runtime.logs import get_logger
-from sagabus_store import Connection, Database, StoreUnavailable, translated
+from sagabus_store import Connection, Database, StoreUnavailable, translate, translated
 
 __all__ = ["Calls"]
 
@@ -40,7 +39,7 @@ class Calls:
             try:
                 return await self._answer(due, LocalContext(conn=conn, **context))
             except Exception as error:  # noqa: BLE001  # this is the supervised edge of foreign code
-                _raise_if_lost(conn, error)
+                _raise_if_lost(conn, _of_store(error))
                 return None
 
     async def call(self, conn: Connection, due: Due) -> Finding:
@@ -52,7 +51,8 @@ class Calls:
         with self._watch.call(due) as context:
             try:
                 finding = await self._answer(due, LocalContext(conn=conn, **context))
-            except Exception as error:  # noqa: BLE001  # this is the supervised edge of foreign code
+            except Exception as foreign:  # noqa: BLE001  # this is the supervised edge of foreign code
+                error = _of_store(foreign)
                 _raise_if_lost(conn, error)
                 finding = _failure(due, error)
             if finding.kind is Found.SUCCEEDED and not await self.keep(conn):
@@ -101,10 +101,18 @@ class Calls:
     @staticmethod
     async def _answer(due: Due, ctx: Context) -> Finding:
         step = due.order.step
-        with translated() if isinstance(ctx, LocalContext) else nullcontext():
-            async with asyncio.timeout(step.options.timeout_ms / 1000):
-                outcome = await _handler(due, ctx)
+        async with asyncio.timeout(step.options.timeout_ms / 1000):
+            outcome = await _handler(due, ctx)
         return finding_of(outcome, step.output_schema)
+
+
+def _of_store(error: Exception) -> Exception:
+    """Return what an error of the driver, or a time-out, means; any other error as it is."""
+    found = translate(error)
+    if found is None:
+        return error
+    found.__cause__ = error
+    return found
 
 
 def _raise_if_lost(conn: Connection, error: Exception) -> None:

@@ -177,7 +177,8 @@ class Session:
                 self._intents.get(self._effect_id(order, about)),
             )
             for about in (Phase.EXECUTE, Phase.COMPENSATE)
-            if before.effect(about) != after.effect(about)
+            if before.effect(about) is not after.effect(about)
+            and before.effect(about) != after.effect(about)
         ]
 
     @staticmethod
@@ -186,7 +187,8 @@ class Session:
 
     def _encoded(self, order: Order, given: Remembered) -> OutboxRow:
         command, reply, meta = order.command, given.reply, order.meta
-        identity = {name: getattr(command, name) for name in _IDENTITY}
+        fields = command.__dict__  # half the price of thirteen attributes of a model
+        identity = {name: fields[name] for name in _IDENTITY}
         result = Result(
             **identity,
             event_id=ids.result_event_id(command.command_id, given.ordinal),

@@ -67,7 +67,7 @@ class Watch:
 
     def span(self, due: Due, parent: TraceParent | None) -> AbstractContextManager[str | None]:
         """Return the span of a call, one that is already closed where nothing is to be traced."""
-        if self._tracing is None or (parent is not None and not parent.sampled):
+        if self._tracing is None or not self._tracing.may_record(parent):
             return nullcontext(due.order.meta.traceparent)
         return _span(self._tracing, due, parent)
 

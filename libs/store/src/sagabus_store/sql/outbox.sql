@@ -7,8 +7,8 @@ from unnest($1::smallint[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[])
 order by r.position
 
 -- name: append_outbox_locked
--- Take the transaction locks of the key stripes $7, in the order of the array, then append as above:
--- the sort needs `held`, and an id is drawn for what the sort returns, so after the locks are held.
+-- Take the transaction locks of the key stripes $7, in the order of the array, then append as above.
+-- An id is drawn for what the sort returns, and the sort needs `held`: so after the locks are held.
 with held as materialized (
     select count(pg_advisory_xact_lock($6::integer, stripe)) as locks
     from unnest($7::integer[]) as stripe
