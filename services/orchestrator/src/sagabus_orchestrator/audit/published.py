@@ -32,9 +32,8 @@ async def published_heads(
         while unread and silent < _SILENT_POLLS:
             records = await tail.poll(_WAIT_MS)
             silent = 0 if records else silent + 1
-            for record in records:
-                if record.offset + 1 >= unread.get(record.partition, 0):
-                    unread.pop(record.partition, None)
+            reached = {record.partition: record.offset + 1 for record in records}
+            unread = {p: end for p, end in unread.items() if reached.get(p, 0) < end}
             yield [head for record in records for head in _head(record, topics)]
 
 
