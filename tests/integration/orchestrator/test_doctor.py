@@ -15,6 +15,7 @@ from sagabus_orchestrator.doctor.checks import (
     judge_retention,
     judge_role,
     judge_topics,
+    judge_writer,
 )
 from sagabus_testkit.stack import Kafka
 
@@ -117,3 +118,10 @@ def test_judgements_have_edges() -> None:
     assert judge_role("r", rights).level is Level.OK
     assert judge_role("r", {**rights, "may_send": False}).level is Level.FAIL
     assert judge_role("r", {**rights, "edits_journal": True}).level is Level.WARN
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "level"), [(None, Level.OK), (59_999, Level.OK), (60_000, Level.WARN)]
+)
+def test_a_transaction_that_writes_and_does_not_end_is_told(age_ms: int, level: Level) -> None:
+    assert judge_writer(7, "psql", age_ms).level is level

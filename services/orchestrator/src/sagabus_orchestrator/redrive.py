@@ -10,6 +10,7 @@ from sagabus_core.errors import SagabusError
 from sagabus_core.names import MAX_BODY_BYTES
 from sagabus_messages import Command, Kind, OutboxRow, Record, Topics
 from sagabus_orchestrator import letters, rows
+from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
 from sagabus_orchestrator.edits import edited_row, try_decode
@@ -53,6 +54,7 @@ class DeadLetters:
         self._watcher = watcher
         self._window_ms = window.days * 86_400_000
         self._assumed: list[str] = []
+        self._trail = Trail(database)
 
     async def perform(self, letter_id: str, deed: Deed, *, dry_run: bool = False) -> LetterOutcome:
         """Do a deed to one letter once; the same operation id again returns the first outcome.
@@ -62,6 +64,12 @@ class DeadLetters:
         `still_refused`, `command_expired`, `not_redrivable`, and what `edited_row` refuses.
         Nothing is changed then.
         """
+        if dry_run:
+            return await self._twice(letter_id, deed, dry_run=True)
+        async with self._trail.refusals_of(_act(letter_id, None, deed)):
+            return await self._twice(letter_id, deed, dry_run=False)
+
+    async def _twice(self, letter_id: str, deed: Deed, *, dry_run: bool) -> LetterOutcome:
         _check(deed)
         try:
             return await self._once(letter_id, deed, dry_run=dry_run)
@@ -99,6 +107,7 @@ class DeadLetters:
         await letters.close(
             conn, letter, "discarded" if deed.kind == "discard" else "redriven", deed, effect
         )
+        await record(conn, _act(letter.id, letter, deed), effect)
         return LetterOutcome(letter, effect)
 
     async def _earlier(self, conn: Connection, letter: Letter, deed: Deed) -> LetterOutcome | None:
@@ -174,6 +183,16 @@ class DeadLetters:
                 )
         await outbox.append_locked(conn, [row])
         return f"sent to {row.topic}" + (" as edited" if edited is not None else "")
+
+
+def _act(letter_id: str, letter: Letter | None, deed: Deed) -> Act:
+    place = "" if letter is None else f" {'/'.join(map(str, letter.place))}"
+    return Act(
+        kind=f"dlt:{deed.kind}",
+        by=By(deed.actor, deed.reason, deed.operation_id),
+        subject=f"{letter_id}{place}",
+        saga_id=None if letter is None else letter.saga_id,
+    )
 
 
 def _told(outcome: Outcome) -> str:
