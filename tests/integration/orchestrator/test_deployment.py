@@ -30,7 +30,6 @@ from sagabus_testkit.stack import Postgres
 
 from .support import Rig, commands, lifecycle, open_rig, order, pause, resume
 
-
 # A line of one migration is its own sum; SHARED has its test in the store.
 SUMS = [n for n, each in enumerate(COMPONENTS) if n and len(each.migrations) > 1]
 
