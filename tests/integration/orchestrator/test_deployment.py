@@ -2,9 +2,11 @@
 
 import secrets
 from importlib.resources import files
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
+import pytest
 from prometheus_client import CollectorRegistry
 
 from sagabus_core.vocabulary import SagaStatus
@@ -28,14 +30,23 @@ from sagabus_testkit.stack import Postgres
 
 from .support import Rig, commands, lifecycle, open_rig, order, pause, resume
 
+# A line of one migration is its own sum; SHARED has its test in the store.
+SUMS = [n for n, each in enumerate(COMPONENTS) if n and len(each.migrations) > 1]
 
-async def test_schema_sql_is_the_sum_of_the_migrations(postgres: Postgres, database: str) -> None:
+
+@pytest.mark.parametrize("place", SUMS, ids=lambda n: COMPONENTS[n].name)
+async def test_schema_sql_is_the_sum_of_the_migrations(
+    postgres: Postgres, database: str, place: int
+) -> None:
     name = f"steps_{secrets.token_hex(6)}"
     steps = postgres.create_database(name)
-    await migrate(steps, [COMPONENTS[1]])
+    await migrate(steps, COMPONENTS[: place + 1])
+    await migrate(database, COMPONENTS[:place])
     from_file, from_steps = await asyncpg.connect(database), await asyncpg.connect(steps)
     await from_file.execute("set search_path = public, pg_temp")
-    await from_file.execute(files("sagabus_orchestrator").joinpath("sql/schema.sql").read_text())
+    folder = Path(COMPONENTS[place].directory)
+    file = "sql/schema.sql" if folder.name == "migrations" else f"{folder}/schema.sql"
+    await from_file.execute(files("sagabus_orchestrator").joinpath(file).read_text())
     lines = await describe_schema(from_file)
     assert lines == await describe_schema(from_steps)
     assert len(lines) > 20

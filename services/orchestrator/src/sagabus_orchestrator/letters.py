@@ -12,7 +12,15 @@ import asyncpg
 
 from sagabus_bus import DeadLetter, Reason, read_dead_letter
 from sagabus_core import ids
-from sagabus_messages import MessageError, Record, Topics, pack_headers, unpack_headers
+from sagabus_core.errors import SagabusError
+from sagabus_messages import (
+    MessageError,
+    Record,
+    Topics,
+    pack_headers,
+    parse_strict,
+    unpack_headers,
+)
 from sagabus_orchestrator.errors import NotFound
 from sagabus_store import Connection, Queries
 
@@ -29,14 +37,17 @@ __all__ = [
     "keep",
     "letter_id_of",
     "listed",
+    "owner",
     "page",
     "read_letter",
+    "unknown",
 ]
 
 SQL: Final = Queries("sagabus_orchestrator", "sql/dead_letters.sql")
 LetterState: TypeAlias = Literal["open", "redriven", "discarded"]
 FOREIGN: Final = "foreign"
 """Kind of what stands in a `.dlt` topic and no consumer of sagabus wrote: it can be discarded."""
+TENANT_MAX: Final = 128
 _NOT_OURS: Final = Reason("not_a_dead_letter", "no consumer of sagabus wrote this record")
 
 
@@ -55,6 +66,7 @@ class Letter:
     why: str | None = None
     changed_at: datetime | None = None
     received_at: datetime | None = None
+    tenant: str | None = None
 
     @classmethod
     def of(cls, row: asyncpg.Record) -> Letter:
@@ -73,6 +85,7 @@ class Letter:
             why=row["reason"],
             changed_at=row["changed_at"],
             received_at=row["received_at"],
+            tenant=row["tenant"],
         )
 
     @property
@@ -99,6 +112,7 @@ class LetterFilter:
     code: str | None = None
     kind: str | None = None
     saga: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +136,18 @@ def read_letter(record: Record, topics: Topics) -> Letter:
         kind = FOREIGN
     else:
         kind = name.kind.value if found.source.topic == name.source else FOREIGN
-    return Letter(found.id, kind, found.source, found.reason, found.attempts, found.first_seen)
+    told = (found.id, kind, found.source, found.reason, found.attempts, found.first_seen)
+    return Letter(*told, tenant=_claimed_tenant(found.source))
+
+
+def _claimed_tenant(source: Record) -> str | None:
+    """Return whom a body names, however wrong the rest of it is."""
+    try:
+        body = parse_strict(source.value or b"")
+    except SagabusError:
+        return None
+    tenant = body.get("tenant") if isinstance(body, dict) else None
+    return tenant if isinstance(tenant, str) and 1 <= len(tenant) <= TENANT_MAX else None
 
 
 def _foreign(record: Record) -> DeadLetter:
@@ -159,6 +184,7 @@ async def keep(conn: Connection, letters: Sequence[Letter]) -> None:
         [_text(letter.reason.detail) for letter in letters],
         [letter.attempts for letter in letters],
         [_text(letter.first_seen) for letter in letters],
+        [None if letter.tenant is None else _text(letter.tenant) for letter in letters],
     )
 
 
@@ -166,15 +192,18 @@ async def find(conn: Connection, letter_id: str) -> Letter:
     """Return a letter. Raises `NotFound`."""
     row = await conn.fetchrow(SQL["find_letter"], letter_id)
     if row is None:
-        raise NotFound(
-            "not_found", f"no dead letter {letter_id} is kept here: see `sagabus dlt list`"
-        )
+        raise unknown(letter_id)
     return Letter.of(row)
+
+
+def unknown(letter_id: str) -> NotFound:
+    """Return what is said of a letter that is not kept, or not there for whoever asks."""
+    return NotFound("not_found", f"no dead letter {letter_id} is kept here: see `sagabus dlt list`")
 
 
 async def listed(conn: Connection, wanted: LetterFilter, limit: int) -> list[Letter]:
     """Return letters by topic, partition and offset: the order in which they may be redriven."""
-    values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga)
+    values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga, wanted.tenant)
     return [Letter.of(row) for row in await conn.fetch(SQL["list_letters"], *values, limit)]
 
 
@@ -185,14 +214,17 @@ async def page(
     beyond: tuple[str, int, int] | None = None,
     tenants: Sequence[str] | None = None,
 ) -> list[Letter]:
-    """Return letters in the same order beyond a place; `tenants`: of their sagas alone.
-
-    A letter of no saga that is known belongs to no tenant: only who sees all tenants sees it.
-    """
+    """Return letters in the same order beyond a place; `tenants`: theirs alone, see `owner`."""
     values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga)
     place = beyond or (None, None, None)
     found = await conn.fetch(SQL["letters_page"], *values, *place, limit, tenants)
     return [Letter.of(row) for row in found]
+
+
+async def owner(conn: Connection, letter: Letter) -> str | None:
+    """Return whose a letter is: its saga's tenant, else whom it names, None where nobody knows."""
+    found: str | None = await conn.fetchval(SQL["letter_owner"], letter.id)
+    return found
 
 
 async def close(

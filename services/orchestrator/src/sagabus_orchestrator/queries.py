@@ -141,7 +141,10 @@ class SagaReader:
         self._database = database
 
     async def page(self, wanted: SagaFilter, limit: int, cursor: str | None = None) -> Page:
-        """Return up to `limit` sagas below a cursor. Raises `InvalidValue` for a bad cursor."""
+        """Return up to `limit` sagas below a cursor. Raises `InvalidValue` for a bad cursor.
+
+        A saga keeps its place when it goes to the archive: with `archived` no page misses it.
+        """
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidValue("invalid_limit", f"a page has 1 to {MAX_PAGE} sagas")
         created_at, saga_id = _read_cursor(cursor) if cursor else (None, None)

@@ -26,7 +26,6 @@ from sagabus_orchestrator.api.models.letters import (
     RedriveQuestion,
 )
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
-from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.letters import Deed, Letter, LetterFilter
 from sagabus_orchestrator.redrive import LetterOutcome
 
@@ -111,15 +110,9 @@ async def discard_letter(
 async def _seen(services: Backend, caller: Principal, letter_id: str) -> Letter:
     async with services.database.connection() as conn:
         letter = await letters.find(conn, letter_id)
-    if caller.tenants.everyone:
-        return letter
-    absent = NotFound("not_found", f"there is no dead letter {letter_id}")
-    if letter.saga_id is None:
-        raise absent
-    try:
-        await services.saga(caller, letter.saga_id)
-    except NotFound:
-        raise absent from None
+        owner = await letters.owner(conn, letter)
+    if not caller.tenants.everyone and (owner is None or not caller.sees(owner)):
+        raise letters.unknown(letter_id)
     return letter
 
 

@@ -11,8 +11,3 @@ create table start_request (
     primary key (tenant, request_key)
 );
 create index start_request_recorded on start_request (recorded_at);
-
--- Lists within one tenant, newest first, also of what was archived. Made on tables that may be big:
--- writes wait while each is built, so apply this migration in a quiet hour.
-create index saga_by_tenant on saga (tenant, created_at desc, id);
-create index archived_saga_by_creation on archived_saga (created_at desc, id);
