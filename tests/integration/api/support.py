@@ -25,9 +25,9 @@ from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.audit import FactPages, Trail
 from sagabus_orchestrator.queries import SagaReader
+from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.why import Gatherer
-from sagabus_orchestrator.why.gather import Readers
 from sagabus_orchestrator.why.kafka import NoBus
 from sagabus_runtime import Pulse
 

@@ -24,11 +24,11 @@ from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler
 from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.queries import SagaReader
+from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.registry import Registry
 from sagabus_orchestrator.tenants import Tenants
 from sagabus_orchestrator.why import Gatherer
-from sagabus_orchestrator.why.gather import Readers
 from sagabus_orchestrator.why.kafka import KafkaBus
 from sagabus_runtime import Health, Loop, Pulse, new_registry
 from sagabus_store import Database, DatabaseOptions, InboxWindow, migrate, require_current
