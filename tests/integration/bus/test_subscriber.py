@@ -24,7 +24,7 @@ from sagabus_runtime import failpoints
 from sagabus_runtime.health import Pulse
 from sagabus_testkit import Kafka, eventually
 
-from .support import Books, Member, number, read, rows, total_committed, until_committed
+from .support import Books, Member, number, read, rows, spec, total_committed, until_committed
 
 
 def subscription(topic: str, max_records: int = 500, silence_ms: int = 5_000) -> Subscription:
