@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -20,13 +21,14 @@ from sagabus_runtime import BackOffPolicy, Pulse
 from sagabus_store import StoreRejected, StoreUnavailable
 from sagabus_testkit import eventually
 
+WRITTEN_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SLOT = Slot("orders", 0, 1)
 POLICY = WorkerPolicy(Limits(10, 10_000, 1_000), PacePolicy(0, 1, 1), BackOffPolicy(1, 2))
 
 
 class Table:
     def __init__(self, rows: int) -> None:
-        self.hot = [Row(n, n % 64, "t", b"k", b"", b"v") for n in range(rows)]
+        self.hot = [Row(n, n % 64, "t", b"k", b"", b"v", WRITTEN_AT) for n in range(rows)]
         self.parked: list[int] = []
         self.fetches = 0
 
