@@ -151,6 +151,33 @@ async def test_rows_of_a_restored_outbox_under_the_same_ids_are_left_alone(
     assert await orders.count("outbox_parked") == (0 if end == "delivered" else 1)
 
 
+async def test_metrics_tell_what_waits_what_is_parked_and_what_was_sent(orders: Bench) -> None:
+    absent = f"{orders.prefix}.metered"
+    settings = orders.settings(relay_record_bytes=1_000)
+
+    async with relaying(settings) as service:
+
+        def metric(name: str, **labels: str) -> float:
+            found = service.health.registry.get_sample_value(
+                f"sagabus_relay_{name}", {"outbox": "orders", **labels}
+            )
+            return found or 0.0
+
+        await orders.append([row(absent, "k", n) for n in range(7)])
+        await orders.append([row(orders.topic, "bad", 0, 5_000), row(orders.topic, "good", 1)])
+        await eventually(lambda: metric("waiting_rows") == 7, within=20)
+        await eventually(lambda: metric("oldest_row_seconds") > 0, within=20)
+        await eventually(lambda: metric("parked_keys") == 1, within=20)
+        assert metric("parked_total", reason="record_too_large") == 1
+        assert metric("held_topics", slot="0") == 1
+        assert metric("rows_total") == 1
+        await make_topic(orders.stack, absent)
+        await eventually(lambda: metric("waiting_rows") == 0, within=30)
+        assert metric("rows_total") == 8
+        assert metric("held_topics", slot="0") == 0, "a topic that is there is held no more"
+        assert metric("oldest_row_seconds") == 0
+
+
 async def test_an_outbox_that_is_away_does_not_keep_the_others_waiting(orders: Bench) -> None:
     gone = orders.dsn.replace(f"{orders.prefix}_orders", "no_such_database")
     async with relaying(orders.settings(outboxes=json.dumps({"gone": gone, "orders": orders.dsn}))):
