@@ -1,7 +1,7 @@
 """`make bench`: every figure with its floor, into build/bench.json.
 
-`python -m tests.bench [--only engine,relay,takeover] [--sagas N] [--seconds N]`; parts: engine, relay,
-takeover, reconciler, participant, timer, saga.
+`python -m tests.bench [--only engine,relay,takeover] [--sagas N] [--seconds N]`
+Parts: engine, relay, takeover, reconciler, participant, timer, saga.
 """
 
 from __future__ import annotations
