@@ -43,6 +43,7 @@ COMPONENTS = (
     Component("upkeep", "sagabus_orchestrator", "sql/upkeep"),
     Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
     Component("audit", "sagabus_orchestrator", "sql/audit"),
+    Component("limits", "sagabus_orchestrator", "sql/limits"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
