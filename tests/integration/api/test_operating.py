@@ -150,12 +150,26 @@ async def test_every_broken_rule_of_a_definition_is_named(api: Api) -> None:
 
 
 async def test_quotas_are_read_set_and_removed(api: Api) -> None:
-    assert (await api.get("/quotas/acme")).json()["max_active"] is None
+    assert (await api.get("/quotas/acme")).json()["limits"] == []
     await api.start()
-    headers = {"x-api-key": "admin"}
-    put = await api.client.put("/v1/quotas/acme", json={"max_active": 1}, headers=headers)
-    assert put.json() == {"tenant": "acme", "max_active": 1, "active": 1}
+    place, headers = "/v1/quotas/acme/running", {"x-api-key": "admin"}
+    put = await api.client.put(place, json={"most": 1}, headers=headers)
+    (limit,) = put.json()["limits"]
+    assert (limit["action"], limit["most"], limit["used"]) == ("running", 1, 1)
     assert problem(await api.start("ORD-2")) == (429, "tenant_quota_exceeded")
     assert problem(await api.get("/quotas/acme", who="globex")) == (404, "not_found")
-    await api.client.delete("/v1/quotas/acme", headers=headers)
+    await api.client.delete(place, headers=headers)
     assert (await api.start("ORD-2")).status_code == 201
+
+
+async def test_rates_limit_starts_and_operations(api: Api) -> None:
+    headers, a_day = {"x-api-key": "admin"}, 86_400_000
+    for action in ("start", "operation"):
+        body = {"most": 1, "window_ms": a_day}
+        await api.client.put(f"/v1/quotas/acme/{action}", json=body, headers=headers)
+    assert (await api.start()).status_code == 201
+    assert problem(await api.start("ORD-2")) == (429, "rate_limit_exceeded")
+    assert (await api.operate("pause")).status_code == 200
+    limited = await api.operate("resume")
+    assert problem(limited) == (429, "rate_limit_exceeded")
+    assert limited.headers["retry-after"] == "1"

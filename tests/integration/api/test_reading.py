@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+from typing import Any
 
 import pytest
 from tests.integration.orchestrator.support import Rig, commands
@@ -105,7 +106,7 @@ async def test_lists_filter_and_page_although_sagas_begin_meanwhile(api: Api) ->
     ],
     ids=str,
 )
-async def test_bad_filters_are_named(api: Api, query: dict[str, object], code: str) -> None:
+async def test_bad_filters_are_named(api: Api, query: dict[str, Any], code: str) -> None:
     assert problem(await api.get("/sagas", **query)) == (400, code)
 
 

@@ -76,6 +76,7 @@ async def use_keys(rig: Rig) -> None:
 async def story(rig: Rig) -> SagaStatus | str:
     await rig.publish(order())
     await rig.set_quota("acme", 10)
+    await rig.tenants.set_rate("acme", "start", 10)
     sent = await rig.process(rig.start_record(), rig.start_record(version=9))
     await rig.operations.perform("acme", rig.saga("ORD-1"), pause("p"))
     await rig.process(rig.result_record(commands(sent)[0]))

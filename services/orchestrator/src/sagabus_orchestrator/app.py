@@ -45,6 +45,7 @@ COMPONENTS = (
     Component("api", "sagabus_orchestrator", "sql/api"),
     Component("identity", "sagabus_orchestrator", "sql/identity"),
     Component("audit", "sagabus_orchestrator", "sql/audit"),
+    Component("limits", "sagabus_orchestrator", "sql/limits"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 

@@ -176,6 +176,7 @@ class Operations:
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
         if permit is not None:
             permit(permissions)
+        quotas.operate(entry.snapshot.tenant, now)
         decision = decide(entry.definition, entry.snapshot, event, now)
         scene, early = Scene(self._topics, now), EarlyResults()
         if here.early:
@@ -193,7 +194,7 @@ class Operations:
             quotas.give_back(entry.snapshot.tenant)
         await rows.write_sagas(conn, [entry], now)
         await early.write(conn, now)
-        await rows.change_quotas(conn, quotas)
+        await rows.change_quotas(conn, quotas, now)
         await signals.leave(conn, entry.metrics)
         dead = [
             dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)

@@ -24,8 +24,8 @@ __all__ = [
     "answer_known",
     "choose",
     "inactive",
+    "limited",
     "may_start",
-    "quota_exceeded",
     "refusal",
     "repeat_answer",
 ]
@@ -119,10 +119,9 @@ def inactive(ref: DefinitionRef) -> Refused:
     return Refused("definition_inactive", f"{ref.workflow} {ref.version} may not start any more")
 
 
-def quota_exceeded(work: StartWork) -> Refused:
+def limited(work: StartWork, code: str) -> Refused:
     """Return why a tenant without headroom may not start."""
-    tenant = work.body.tenant
-    return Refused("tenant_quota_exceeded", f"tenant {tenant!r} runs as many sagas as it may")
+    return Refused(code, f"tenant {work.body.tenant!r} runs, or starts, as many sagas as it may")
 
 
 def answer_known(work: StartWork, known: KnownKey) -> StartAnswer:

@@ -42,7 +42,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         *("evidence_missing", "edit_changes_command", "store_rejected", "record_invalid"),
         *("unreadable_record", "invalid_definition"),
     ),
-    429: ("tenant_quota_exceeded",),
+    429: ("tenant_quota_exceeded", "rate_limit_exceeded"),
 }
 
 STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(

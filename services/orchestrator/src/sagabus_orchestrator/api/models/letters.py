@@ -1,4 +1,4 @@
-"""Dead letters and quotas as callers see them."""
+"""Dead letters as callers see them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ __all__ = [
     "LetterDetail",
     "LetterPage",
     "LettersQuestion",
-    "QuotaAnswer",
-    "QuotaQuestion",
     "RedriveQuestion",
 ]
 
@@ -144,22 +142,6 @@ class DeedAnswer(Answer):
     operation_id: str
     repeated: bool
     dry_run: bool
-
-
-class QuotaQuestion(Question):
-    """How many sagas of a tenant may run at once."""
-
-    max_active: int = Field(ge=0, le=2**53 - 1)
-    reason: str = Field(default="", max_length=1_000)
-
-
-class QuotaAnswer(Answer):
-    """A tenant's limit of sagas that are not at their end, and its use."""
-
-    tenant: str
-    max_active: int | None
-    """Null: not limited, and not counted."""
-    active: int | None
 
 
 def _fields(letter: Letter) -> dict[str, Any]:

@@ -1,11 +1,17 @@
-"""Quotas of running sagas."""
+"""Limits of tenants: running sagas, starts and operations in a window."""
 
 from __future__ import annotations
 
+from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import Permission, Principal
 from sagabus_orchestrator.api.models.fields import Key
-from sagabus_orchestrator.api.models.letters import QuotaAnswer, QuotaQuestion
+from sagabus_orchestrator.api.models.quotas import (
+    LimitAnswer,
+    Limited,
+    LimitQuestion,
+    QuotaAnswer,
+)
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.audit import By
 from sagabus_orchestrator.errors import NotFound
@@ -20,33 +26,43 @@ PLACE = "/quotas/{tenant}"
 @router.get(PLACE, response_model=QuotaAnswer, responses=refusals(404))
 @permitted(Permission.QUOTA_READ)
 async def get_quota(tenant: Key, caller: Caller, services: Services) -> QuotaAnswer:
-    """Return how many sagas of a tenant may run, and how many do."""
+    """Return what a tenant may do, and what it has used."""
     _require_seen(caller, tenant)
-    found = await services.tenants.quota(tenant)
-    if found is None:
-        return QuotaAnswer(tenant=tenant, max_active=None, active=None)
-    return QuotaAnswer(tenant=tenant, max_active=found.max_active, active=found.active)
+    return await _answer(services, tenant)
 
 
-@router.put(PLACE, response_model=QuotaAnswer, responses=refusals(404))
+@router.put(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals(404))
 @permitted(Permission.QUOTA_SET)
 async def set_quota(
-    tenant: Key, question: QuotaQuestion, caller: Caller, services: Services
+    tenant: Key, action: Limited, question: LimitQuestion, caller: Caller, services: Services
 ) -> QuotaAnswer:
-    """Limit how many sagas of a tenant may run; a limit below what runs ends nothing."""
+    """Limit what a tenant may do; a limit below what runs ends nothing."""
     _require_seen(caller, tenant)
     by = By(caller.actor, question.reason)
-    quota = await services.tenants.set_quota(tenant, question.max_active, by)
-    return QuotaAnswer(tenant=tenant, max_active=quota.max_active, active=quota.active)
+    if action == "running":
+        await services.tenants.set_quota(tenant, question.most, by)
+    else:
+        await services.tenants.set_rate(tenant, action, question.most, question.window_ms, by)
+    return await _answer(services, tenant)
 
 
-@router.delete(PLACE, response_model=QuotaAnswer, responses=refusals(404))
+@router.delete(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals(404))
 @permitted(Permission.QUOTA_SET)
-async def remove_quota(tenant: Key, caller: Caller, services: Services) -> QuotaAnswer:
-    """Let a tenant start as many sagas as it likes."""
+async def remove_quota(
+    tenant: Key, action: Limited, caller: Caller, services: Services
+) -> QuotaAnswer:
+    """Take a limit away; one that is not there is no error."""
     _require_seen(caller, tenant)
-    await services.tenants.remove_quota(tenant, By(caller.actor))
-    return QuotaAnswer(tenant=tenant, max_active=None, active=None)
+    if action == "running":
+        await services.tenants.remove_quota(tenant, By(caller.actor))
+    else:
+        await services.tenants.remove_rate(tenant, action, By(caller.actor))
+    return await _answer(services, tenant)
+
+
+async def _answer(services: Backend, tenant: str) -> QuotaAnswer:
+    limits = await services.tenants.limits(tenant)
+    return QuotaAnswer(tenant=tenant, limits=list(map(LimitAnswer.of, limits)))
 
 
 def _require_seen(caller: Principal, tenant: str) -> None:
