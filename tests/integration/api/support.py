@@ -12,6 +12,7 @@ from tests.integration.orchestrator.support import TOPICS, WINDOW, Rig, no_topic
 
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.factory import create_app
+from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import (
     ALL_TENANTS,
     ROLES,
@@ -121,6 +122,7 @@ def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
         starter=Starter(rig.database, rig.handler, TOPICS, WINDOW),
         reader=SagaReader(rig.database),
         watch=StatusWatch(rig.database),
+        feed=Feed(rig.database, alive_s=0.2),
         operations=rig.operations,
         registry=rig.registry,
         tenants=rig.tenants,
@@ -142,7 +144,7 @@ async def open_api(rig: Rig) -> AsyncIterator[Api]:
     app = create_app(backend)
     loops = [
         asyncio.create_task(run(Pulse("test", 60_000, stopping)))
-        for run in (backend.starter.run, backend.watch.run)
+        for run in (backend.starter.run, backend.watch.run, backend.feed.run)
     ]
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:

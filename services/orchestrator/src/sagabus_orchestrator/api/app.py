@@ -13,6 +13,7 @@ from sagabus_orchestrator import start_requests
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.config import ApiSettings
 from sagabus_orchestrator.api.factory import create_app
+from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import Authenticator, open_authenticator
 from sagabus_orchestrator.api.server import HttpServer
 from sagabus_orchestrator.api.starting import Starter
@@ -104,6 +105,7 @@ class ApiService:
             Loop("http", server.run),
             Loop("starts", backend.starter.run),
             Loop("waits", backend.watch.run),
+            Loop("feed", backend.feed.run),
             Loop("definitions", watcher.run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
@@ -123,6 +125,7 @@ class ApiService:
             starter=Starter(database, handler, topics, window),
             reader=SagaReader(database),
             watch=StatusWatch(database),
+            feed=Feed(database),
             operations=Operations(
                 database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
             ),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sagabus_core.definitions import Definition
+from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import Authenticator, Principal
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
@@ -35,6 +36,7 @@ class Backend:
     starter: Starter
     reader: SagaReader
     watch: StatusWatch
+    feed: Feed
     operations: Operations
     registry: Registry
     tenants: Tenants

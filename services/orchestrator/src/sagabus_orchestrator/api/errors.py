@@ -3,6 +3,7 @@
 OrchestratorError
 ├── BadRequest               the request itself is malformed
 ├── RivalRequest             the same request was answered elsewhere meanwhile (retryable)
+├── EventsGone               the events that a stream shall go on with are kept no longer
 └── ApiStopping              this replica stops (retryable)
 """
 
@@ -12,11 +13,15 @@ from typing import ClassVar
 
 from sagabus_orchestrator.errors import OrchestratorError
 
-__all__ = ["ApiStopping", "BadRequest", "RivalRequest"]
+__all__ = ["ApiStopping", "BadRequest", "EventsGone", "RivalRequest"]
 
 
 class BadRequest(OrchestratorError):
     """The request breaks a documented rule; the same request will never be accepted."""
+
+
+class EventsGone(OrchestratorError):
+    """What came behind an event may be kept no longer: read anew, then follow from now on."""
 
 
 class RivalRequest(OrchestratorError):

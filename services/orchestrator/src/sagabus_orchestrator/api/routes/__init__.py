@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from sagabus_orchestrator.api.routes import (
     definitions,
+    events,
     evidence,
     letters,
     operations,
@@ -19,6 +20,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     sagas.router,
     operations.router,
     evidence.router,
+    events.router,
     definitions.router,
     letters.router,
     quotas.router,
