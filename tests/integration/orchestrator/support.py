@@ -65,6 +65,7 @@ TABLES = (
     *("dead_letter", "dead_letter_operation"),
     *("early_result", "engine_signal"),
     *("bulk_refusal", "bulk"),
+    "api_key",
 )
 
 EVIDENCE = ("audit",)
