@@ -65,6 +65,7 @@ TABLES = (
     *("dead_letter", "dead_letter_operation"),
     *("early_result", "engine_signal"),
     *("api_key", "start_request"),
+    *("bulk_refusal", "bulk"),
 )
 
 EVIDENCE = ("audit",)

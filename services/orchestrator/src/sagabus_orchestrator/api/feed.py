@@ -100,7 +100,7 @@ class _Listener:
 
     def __init__(self, followed: Followed) -> None:
         self.followed = followed
-        self.ended = False
+        self._ended = False
         self._changes: deque[Change] = deque()
         self._news = asyncio.Event()
 
@@ -112,19 +112,22 @@ class _Listener:
             self._news.set()
 
     def end(self) -> None:
-        self.ended = True
+        self._ended = True
         self._news.set()
+
+    def has_ended(self) -> bool:
+        return self._ended
 
     async def next(self, timeout_s: float) -> Change | None:
         """Return the next change, or None after the time or at the end."""
-        if not self._changes and not self.ended:
+        if not self._changes and not self._ended:
             self._news.clear()
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._news.wait()
             except TimeoutError:
                 return None
-        return None if self.ended or not self._changes else self._changes.popleft()
+        return None if self._ended or not self._changes else self._changes.popleft()
 
 
 class Feed:
@@ -158,11 +161,11 @@ class Feed:
                 async for missed in self._missed(followed, behind, begin):
                     yield missed
             yield Position(begin)
-            while not listener.ended and asyncio.get_running_loop().time() < end_at:
+            while not listener.has_ended() and asyncio.get_running_loop().time() < end_at:
                 change = await listener.next(self._alive_s)
                 if change is not None:
                     yield change
-                elif not listener.ended and self._position is not None:
+                elif not listener.has_ended() and self._position is not None:
                     # Everything up to here was told or did not fit: none waits in the listener.
                     yield Position(self._position)
         finally:
