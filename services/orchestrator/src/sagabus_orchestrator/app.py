@@ -11,6 +11,7 @@ from sagabus_bus import BatchHandler, BatchSubscriber, BusMetrics, KafkaConnecti
 from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
+from sagabus_orchestrator.audit.horizon import Horizon
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
@@ -41,6 +42,9 @@ COMPONENTS = (
     Component("orchestrator", "sagabus_orchestrator", "sql/migrations"),
     Component("upkeep", "sagabus_orchestrator", "sql/upkeep"),
     Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
+    Component("identity", "sagabus_orchestrator", "sql/identity"),
+    Component("audit", "sagabus_orchestrator", "sql/audit"),
+    Component("limits", "sagabus_orchestrator", "sql/limits"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
@@ -83,6 +87,7 @@ class OrchestratorService:
         self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
         self._events = OrchestratorEvents(registry)
         self._upkeep_events = UpkeepEvents(registry)
+        self._registry = registry
         self._bus_metrics = BusMetrics(registry)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
@@ -152,6 +157,7 @@ class OrchestratorService:
             Loop("archive", self._archive(database).run),
             Loop("definitions", watcher.run),
             Loop("lookout", lookout.run),
+            Loop("horizon", Horizon(database, self._registry).run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
 
