@@ -1,6 +1,7 @@
 """`make bench`: every figure with its floor, into build/bench.json.
 
-`python -m tests.bench [--only engine,relay,participant,timer,saga] [--sagas N] [--seconds N]`
+`python -m tests.bench [--only engine,relay,participant,participant-many,timer,saga]
+[--sagas N] [--seconds N]`
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ __all__ = ["main"]
 ALONE = {
     "engine": ("engine_rate",),
     "participant": ("participant_rate",),
+    "participant-many": ("participant_rate", "many"),
     "relay": ("relay_rate",),
     "timer": ("timer_rate", "100000"),
 }

@@ -10,11 +10,11 @@ from sagabus_conformance import Report
     [
         (
             "conformance",
-            "sagabus dlt discard --where tenant=conformance --reason 'conformance run'",
+            "discard --where tenant=conformance --reason 'conformance run'",
         ),
-        ("acme", "sagabus dlt list --where tenant=acme"),
+        ("acme", "list --where tenant=acme"),
     ],
 )
 def test_it_names_the_command_for_the_dead_letters_of_a_run(tenant: str, command: str) -> None:
     report = Report("inventory", "reserve-stock", (), 0, 0, tenant)
-    assert report.document()["clean_up"] == command
+    assert report.document()["clean_up"] == f"sagabus dlt {command}"
