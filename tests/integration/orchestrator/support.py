@@ -64,6 +64,7 @@ TABLES = (
     *("tenant_quota", "action_rate", "definition", "reconciler_finding", "archived_saga"),
     *("dead_letter", "dead_letter_operation"),
     *("early_result", "engine_signal"),
+    *("bulk_refusal", "bulk"),
     "api_key",
 )
 
