@@ -144,9 +144,10 @@ def _claimed_tenant(source: Record) -> str | None:
     except SagabusError:
         return None
     tenant = body.get("tenant") if isinstance(body, dict) else None
+    if not isinstance(tenant, str):
+        return None
     # Only what Postgres can store: a letter that cannot be kept has no letter of its own.
-    fits = isinstance(tenant, str) and tenant.isprintable() and 1 <= len(tenant) <= TENANT_MAX
-    return tenant if fits else None
+    return tenant if tenant.isprintable() and 1 <= len(tenant) <= TENANT_MAX else None
 
 
 def _foreign(record: Record) -> DeadLetter:
