@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
@@ -82,7 +82,7 @@ async def dismiss_members(connection: KafkaConnection, group: str) -> int:
         coordinator = await admin.find_coordinator(group)
         for member in members:
             request = LeaveGroupRequest(group, member.member_id)
-            answer = await admin._send_request(request, coordinator)  # noqa: SLF001 - no public way
+            answer: Any = await admin._send_request(request, coordinator)  # noqa: SLF001 - none public
             error = for_code(answer.error_code)
             if error is not NoError:
                 raise error(f"dismiss {member.member_id} from {group}")
