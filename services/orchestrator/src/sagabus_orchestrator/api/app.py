@@ -20,6 +20,7 @@ from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.app import COMPONENTS
 from sagabus_orchestrator.audit import FactPages, Trail
+from sagabus_orchestrator.bulk import Bulks
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler
@@ -129,6 +130,7 @@ class ApiService:
             operations=Operations(
                 database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
             ),
+            bulks=Bulks(database, watcher),
             registry=Registry(database, CelConditions(), topics),
             tenants=Tenants(database),
             pages=FactPages(database),

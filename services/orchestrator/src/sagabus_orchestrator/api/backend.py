@@ -12,6 +12,7 @@ from sagabus_orchestrator.api.identity import Authenticator, Principal
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.audit import FactPages, Trail
+from sagabus_orchestrator.bulk import Bulks
 from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.operations import Operations
@@ -38,6 +39,7 @@ class Backend:
     watch: StatusWatch
     feed: Feed
     operations: Operations
+    bulks: Bulks
     registry: Registry
     tenants: Tenants
     pages: FactPages
