@@ -26,7 +26,7 @@ from sagabus_core.errors import SagabusError
         (kafka.TopicAuthorizationFailedError("t"), TopicUnavailable, "topic_forbidden", True),
         (kafka.ProducerFenced(), ProducerFenced, "producer_fenced", False),
         (kafka.InvalidProducerEpoch(), ProducerFenced, "producer_fenced", False),
-        (kafka.GroupAuthorizationFailedError("g"), BusMisconfigured, "bus_misconfigured", False),
+        (kafka.GroupAuthorizationFailedError("g"), BusMisconfigured, "bus_misconfigured", True),
         (kafka.KafkaConnectionError("refused"), BusUnavailable, "bus_unavailable", True),
         (kafka.OutOfOrderSequenceNumber(), BusUnavailable, "bus_unavailable", True),
         (kafka.NotEnoughReplicasError(), BusUnavailable, "bus_unavailable", True),
@@ -45,6 +45,11 @@ def test_translation(
 def test_our_own_errors_pass_unchanged() -> None:
     ours = RecordRefused("record_too_large", "no")
     assert translate(ours, "x") is ours
+
+
+def test_what_the_event_loop_says_of_a_closed_transport_is_an_outage() -> None:
+    with pytest.raises(BusUnavailable, match="handler is closed"), translated("commit"):
+        raise RuntimeError("unable to perform operation on <TCPTransport>; the handler is closed")
 
 
 async def test_a_cancellation_of_the_drivers_own_is_an_outage() -> None:

@@ -76,3 +76,14 @@ def test_a_batch_span_links_the_sampled_parents() -> None:
 def test_an_endpoint_without_the_exporter_says_what_to_install() -> None:
     with pytest.raises(SettingsError, match="pip install opentelemetry-exporter"):
         Tracing.start("test", 1.0, "http://127.0.0.1:4318/v1/traces")
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5])
+def test_a_span_may_be_recorded_below_a_sampled_parent_or_as_a_root_by_the_ratio(
+    ratio: float,
+) -> None:
+    tracing = Tracing.start("test", ratio)
+    assert tracing.may_record(None) == (ratio > 0)
+    assert tracing.may_record(TraceParent(TRACE, SPAN, sampled=True))
+    assert not tracing.may_record(TraceParent(TRACE, SPAN, sampled=False))
+    tracing.close()

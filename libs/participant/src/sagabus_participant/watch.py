@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from opentelemetry import trace
-from pydantic import BaseModel
 
-from sagabus_core.canonical import JsonValue
-from sagabus_core.vocabulary import Phase
-from sagabus_messages import json_value
-from sagabus_participant.admission import Call
-from sagabus_participant.journal import Activation
-from sagabus_participant.orders import Order
+from sagabus_participant.dispatch import Due, context_fields
 from sagabus_participant.telemetry import (
     ATTRIBUTE_ATTEMPT,
     ATTRIBUTE_CALL,
+    ATTRIBUTE_COMMANDS,
     ATTRIBUTE_STEP,
     EVENT_HANDLER_SLOW,
     SPAN_HANDLER,
@@ -36,17 +30,7 @@ from sagabus_runtime.telemetry import (
     parse_traceparent,
 )
 
-__all__ = ["Due", "Watch", "context_fields"]
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A call that admission has granted; `given` is the input of EXECUTE."""
-
-    order: Order
-    call: Call
-    activation: Activation
-    given: BaseModel | None = None
+__all__ = ["Watch"]
 
 
 class Watch:
@@ -65,9 +49,30 @@ class Watch:
         """
         return _Call(self, due)
 
+    @contextmanager
+    def calls(self, dues: Sequence[Due]) -> Iterator[list[dict[str, Any]]]:
+        """Surround one call for several commands of a step: log lines name it and their number.
+
+        One span links the sampled traces among theirs; each `Context` continues its own trace.
+        """
+        received = [due.order.meta.traceparent for due in dues]
+        token = bind({ATTRIBUTE_STEP: dues[0].order.step.name, ATTRIBUTE_COMMANDS: len(dues)})
+        began = time.monotonic()
+        try:
+            with self._linked_span([parse_traceparent(text) for text in received]):
+                yield [context_fields(due, text) for due, text in zip(dues, received, strict=True)]
+        finally:
+            self.report(dues[0], (time.monotonic() - began) * 1000)
+            unbind(token)
+
+    def _linked_span(self, parents: Sequence[TraceParent | None]) -> AbstractContextManager[object]:
+        if self._tracing is None or not any(parent and parent.sampled for parent in parents):
+            return nullcontext()
+        return self._tracing.batch_span(SPAN_HANDLER, parents)
+
     def span(self, due: Due, parent: TraceParent | None) -> AbstractContextManager[str | None]:
         """Return the span of a call, one that is already closed where nothing is to be traced."""
-        if self._tracing is None or (parent is not None and not parent.sampled):
+        if self._tracing is None or not self._tracing.may_record(parent):
             return nullcontext(due.order.meta.traceparent)
         return _span(self._tracing, due, parent)
 
@@ -138,32 +143,3 @@ def _span(tracing: Tracing, due: Due, parent: TraceParent | None) -> Iterator[st
     ):
         here = current_traceparent()
         yield format_traceparent(here) if here else due.order.meta.traceparent
-
-
-def context_fields(due: Due, traceparent: str | None) -> dict[str, Any]:
-    """Return the fields of a `Context`."""
-    order = due.order
-    command = order.command
-    undoing = due.call.about is Phase.COMPENSATE
-    return {
-        "saga_id": command.saga_id,
-        "tenant": command.tenant,
-        "workflow": command.workflow,
-        "business_key": command.business_key,
-        "step": command.step,
-        "activation": command.activation,
-        "phase": command.phase,
-        "target": command.target,
-        "attempt": command.attempt,
-        "idempotency_key": order.compensate_id if undoing else order.execute_id,
-        "execute_key": order.execute_id,
-        "expires_at_ms": command.expires_at_ms,
-        "output": _output(due.activation),
-        "recovery_operation_id": command.recovery_operation_id,
-        "traceparent": traceparent,
-    }
-
-
-def _output(activation: Activation) -> JsonValue:
-    output = activation.execute.output
-    return json_value(output) if output is not None else None

@@ -99,8 +99,9 @@ def current_traceparent() -> TraceParent | None:
 class Tracing:
     """The tracer of one service; spans leave the process only if an endpoint is configured."""
 
-    def __init__(self, provider: TracerProvider) -> None:
+    def __init__(self, provider: TracerProvider, *, samples_roots: bool = True) -> None:
         self._provider = provider
+        self._samples_roots = samples_roots
         self.tracer: Tracer = provider.get_tracer("sagabus")
 
     @classmethod
@@ -116,7 +117,7 @@ class Tracing:
         )
         if otlp_endpoint is not None:
             provider.add_span_processor(BatchSpanProcessor(_exporter(otlp_endpoint)))
-        return cls(provider)
+        return cls(provider, samples_roots=ratio > 0)
 
     @classmethod
     def of_host(cls) -> Tracing | None:
@@ -126,6 +127,10 @@ class Tracing:
         """
         provider = trace.get_tracer_provider()
         return cls(provider) if isinstance(provider, TracerProvider) else None
+
+    def may_record(self, parent: TraceParent | None) -> bool:
+        """Say whether a span below `parent` can be recorded: one that cannot is not worth 12 us."""
+        return self._samples_roots if parent is None else parent.sampled
 
     @contextmanager
     def batch_span(self, name: str, parents: Iterable[TraceParent | None]) -> Iterator[Span]:

@@ -11,12 +11,15 @@ from sagabus_bus import BatchHandler, BatchSubscriber, BusMetrics, KafkaConnecti
 from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
+from sagabus_orchestrator.audit.horizon import Horizon
+from sagabus_orchestrator.bulk.worker import BulkWorker
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
 from sagabus_orchestrator.letter_box import LetterBox, letter_topics
 from sagabus_orchestrator.lookout import Lookout
+from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.rows import instant
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
@@ -41,6 +44,10 @@ COMPONENTS = (
     Component("orchestrator", "sagabus_orchestrator", "sql/migrations"),
     Component("upkeep", "sagabus_orchestrator", "sql/upkeep"),
     Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
+    Component("identity", "sagabus_orchestrator", "sql/identity"),
+    Component("audit", "sagabus_orchestrator", "sql/audit"),
+    Component("limits", "sagabus_orchestrator", "sql/limits"),
+    Component("bulk", "sagabus_orchestrator", "sql/bulk"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
@@ -83,6 +90,7 @@ class OrchestratorService:
         self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
         self._events = OrchestratorEvents(registry)
         self._upkeep_events = UpkeepEvents(registry)
+        self._registry = registry
         self._bus_metrics = BusMetrics(registry)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
@@ -152,6 +160,8 @@ class OrchestratorService:
             Loop("archive", self._archive(database).run),
             Loop("definitions", watcher.run),
             Loop("lookout", lookout.run),
+            Loop("horizon", Horizon(database, self._registry).run),
+            Loop("bulk", self._bulk(database, watcher).run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
 
@@ -163,6 +173,9 @@ class OrchestratorService:
             quiet_ms=settings.reconcile_quiet_ms,
         )
         return Reconciler(database, handler, self._upkeep_events, policy)
+
+    def _bulk(self, database: Database, watcher: CatalogWatcher) -> BulkWorker:
+        return BulkWorker(database, Operations(database, self._topics, watcher), watcher)
 
     def _archive(self, database: Database) -> Archive:
         settings = self._settings
