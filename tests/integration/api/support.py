@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 from tests.integration.orchestrator.support import TOPICS, WINDOW, Rig, no_topics_missing
 
 from sagabus_orchestrator.api.backend import Backend
@@ -22,6 +23,7 @@ from sagabus_orchestrator.api.identity import (
     TenantScope,
     Unauthenticated,
 )
+from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.audit import FactPages, Trail
@@ -123,6 +125,7 @@ def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
         watcher=rig.watcher,
         authenticator=KnownPeople(),
         trail=Trail(rig.database),
+        metrics=ApiMetrics(CollectorRegistry()),
         starter=Starter(rig.database, rig.handler, TOPICS, WINDOW),
         reader=SagaReader(rig.database),
         watch=StatusWatch(rig.database),

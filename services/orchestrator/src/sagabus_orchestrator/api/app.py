@@ -15,6 +15,8 @@ from sagabus_orchestrator.api.config import ApiSettings
 from sagabus_orchestrator.api.factory import create_app
 from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import Authenticator, open_authenticator
+from sagabus_orchestrator.api.limits import Crowd
+from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.server import HttpServer
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
@@ -51,6 +53,7 @@ class ApiService:
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
         self._events = OrchestratorEvents(registry)
+        self._metrics = ApiMetrics(registry)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
 
@@ -90,9 +93,8 @@ class ApiService:
     ) -> list[Loop]:
         settings = self._settings
         backend = self._backend(database, watcher, authenticator)
-        server = HttpServer(
-            create_app(backend), settings.api_host, settings.api_port, settings.api_connections
-        )
+        app = Crowd(create_app(backend), settings.api_requests, self._metrics)
+        server = HttpServer(app, settings.api_host, settings.api_port)
         server.listen()
         self._open.callback(server.close)
 
@@ -125,6 +127,7 @@ class ApiService:
             watcher=watcher,
             authenticator=authenticator,
             trail=Trail(database),
+            metrics=self._metrics,
             starter=Starter(database, handler, topics, window),
             reader=SagaReader(database),
             watch=StatusWatch(database),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sagabus_core.definitions import Definition
 from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import Authenticator, Principal
+from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.audit import FactPages, Trail
@@ -34,6 +35,7 @@ class Backend:
     watcher: CatalogWatcher
     authenticator: Authenticator
     trail: Trail
+    metrics: ApiMetrics
     starter: Starter
     reader: SagaReader
     watch: StatusWatch

@@ -69,8 +69,8 @@ async def read_journal(
     Going on at each page's cursor sees every fact once, whatever commits meanwhile and however
     late; an empty page with `more` only says that nothing fitted the filter so far.
     """
-    wanted = _wanted(caller, asked)
-    return FactPageAnswer.of(await services.pages.facts(wanted, asked.limit, asked.cursor))
+    page = await services.pages.facts(_wanted(caller, asked), asked.limit, asked.cursor)
+    return FactPageAnswer.of(page, all_tenants=caller.tenants.everyone)
 
 
 @router.get("/audit", response_model=AuditPageAnswer, responses=refusals())
@@ -80,7 +80,8 @@ async def read_audit(
 ) -> AuditPageAnswer:
     """Page over management operations, done and refused, by their global number."""
     wanted = _wanted(caller, asked, asked.outcome)
-    return AuditPageAnswer.of(await services.pages.audit(wanted, asked.limit, asked.cursor))
+    page = await services.pages.audit(wanted, asked.limit, asked.cursor)
+    return AuditPageAnswer.of(page, all_tenants=caller.tenants.everyone)
 
 
 def _wanted(
