@@ -66,6 +66,7 @@ imports: setup ## the import rules
 
 contracts: setup ## regenerate contracts/ from the code
 	$(BIN)/python -m sagabus_messages.export contracts
+	$(BIN)/python -m tests.contract.metrics
 
 ci: lint types imports test ## what CI runs
 

@@ -7,6 +7,8 @@ from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from sagabus_runtime.metrics import LatencyHistogram
+
 __all__ = ["Meters", "Tally"]
 
 EVENT_HANDLER_FAILED: Final = "participant.handler_failed"
@@ -31,6 +33,9 @@ METRIC_LATE: Final = "sagabus_participant_late_answers"
 METRIC_SLOW: Final = "sagabus_participant_slow_calls"
 METRIC_FORGOTTEN: Final = "sagabus_participant_forgotten"
 METRIC_BACKLOG: Final = "sagabus_participant_backlog"
+METRIC_BEHIND: Final = "sagabus_participant_behind_seconds"
+METRIC_IN_HAND: Final = "sagabus_participant_calls_in_hand"
+METRIC_CALL: Final = "sagabus_participant_call_seconds"
 
 
 Tally: TypeAlias = Counts[tuple[str, ...]]
@@ -68,7 +73,20 @@ class Meters:
         self.forgotten = Counter(
             METRIC_FORGOTTEN, "Activations whose journal was removed", registry=registry
         )
-        self.backlog = Gauge(METRIC_BACKLOG, "Commands that wait for a worker", registry=registry)
+        self.backlog = Gauge(
+            METRIC_BACKLOG, "Commands for workers: waiting or in hand (up to a bound)",
+            registry=registry,
+        )  # fmt: skip
+        self.behind = Gauge(
+            METRIC_BEHIND, "How long the first command that waits has been due", registry=registry
+        )
+        self.in_hand = Gauge(
+            METRIC_IN_HAND, "Commands that the workers of this process have leased",
+            registry=registry,
+        )  # fmt: skip
+        self.call_seconds = LatencyHistogram(
+            METRIC_CALL, "Calls of handlers", ["step", "call"], registry=registry
+        )
 
     def add(self, tally: Tally) -> None:
         """Count what a transaction has done; call it once that has committed."""

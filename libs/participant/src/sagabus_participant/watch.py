@@ -72,8 +72,9 @@ class Watch:
         return _span(self._tracing, due, parent)
 
     def report(self, due: Due, took_ms: float) -> None:
-        """Tell about a call that took as long as its step allows, or longer."""
+        """Measure a call; tell about one that took as long as its step allows, or longer."""
         order = due.order
+        self._meters.call_seconds.observe((order.step.name, due.call.value), took_ms / 1000)
         allowed_ms = min(
             order.step.options.timeout_ms, order.ask.expires_at_ms - order.meta.ce_time_ms
         )

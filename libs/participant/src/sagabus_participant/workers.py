@@ -82,6 +82,7 @@ class _Crew:
         self._lease = str(uuid4())
         self._tasks: dict[asyncio.Task[None], int] = {}
         self._renewed_at = time.monotonic()
+        shell.meters.in_hand.set_function(lambda: len(self._tasks))
 
     @property
     def busy(self) -> bool:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
-from prometheus_client import CollectorRegistry
 
 from sagabus_core.errors import SagabusError
 from sagabus_example_cards.config import CardsSettings
@@ -16,6 +15,7 @@ from sagabus_example_cards.http import application
 from sagabus_example_cards.ledger import Ledger
 from sagabus_runtime.health import Health, Pulse
 from sagabus_runtime.lifecycle import Loop
+from sagabus_runtime.metrics import new_registry
 from sagabus_store import Component, Database, DatabaseOptions, migrate
 
 __all__ = ["TABLES", "CardsService", "build"]
@@ -36,7 +36,7 @@ class CardsService:
     """The processor as a service."""
 
     def __init__(self, settings: CardsSettings) -> None:
-        self.health = Health(CollectorRegistry())
+        self.health = Health(new_registry())
         self._settings = settings
         self._db: Database | None = None
 

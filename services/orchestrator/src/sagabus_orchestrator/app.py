@@ -12,6 +12,7 @@ from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
 from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.census import Census, CensusGauges
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
@@ -84,6 +85,7 @@ class OrchestratorService:
         self._events = OrchestratorEvents(registry)
         self._upkeep_events = UpkeepEvents(registry)
         self._bus_metrics = BusMetrics(registry)
+        self._census_gauges = CensusGauges(registry)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
 
@@ -125,6 +127,7 @@ class OrchestratorService:
         mode = settings.recovery_mode
         handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
         lookout = Lookout(database, self._events, mode)
+        census = Census(database, self._census_gauges, self._upkeep_events)
         sweeper = Sweeper(
             database,
             handler,
@@ -152,6 +155,7 @@ class OrchestratorService:
             Loop("archive", self._archive(database).run),
             Loop("definitions", watcher.run),
             Loop("lookout", lookout.run),
+            Loop("census", census.run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
 

@@ -181,6 +181,7 @@ class Desk:
         if saga.control is Control.PAUSED and not saga.status.is_terminal:
             self._outcome.deferred.append(work)
             return
+        self._outcome.answers.append(work)
         event = received(work.body)
         decision = decide(entry.definition, saga, event, self._scene.now_ms)
         self._take(entry, decision, work.meta.traceparent)
@@ -252,7 +253,7 @@ class Desk:
         self._known[work.saga_id] = key.known(entry.snapshot)
 
     def _refuse(self, work: StartWork, problem: str | SagabusError) -> None:
-        self._outcome.refused += 1
+        self._outcome.refused[problem if isinstance(problem, str) else problem.code] += 1
         self._refused[work.saga_id] = work
         self._answer(work, starts.refusal(work, problem, self._scene))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import assert_never
 
 from sagabus_core.canonical import JsonValue
@@ -17,6 +18,7 @@ from sagabus_core.engine import (
     Metric,
     Snapshot,
 )
+from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import (
     Command,
     Lifecycle,
@@ -58,7 +60,10 @@ class StoredFact:
 
 @dataclass(slots=True)
 class Entry:
-    """A saga that the transaction has locked or is about to create."""
+    """A saga that the transaction has locked or is about to create.
+
+    `status_before`, `created_at`: as it was locked; None for one that this transaction creates.
+    """
 
     scope: str
     definition: Definition
@@ -68,16 +73,28 @@ class Entry:
     traceparent: str | None = None
     is_new: bool = False
     changed: bool = False
-    was_terminal: bool = False
+    status_before: SagaStatus | None = None
+    created_at: datetime | None = None
     archived: bool = False
     facts: list[StoredFact] = field(default_factory=list)
     rows: list[OutboxRow] = field(default_factory=list)
+    issued: list[IssueCommand] = field(default_factory=list)
     metrics: list[Metric] = field(default_factory=list)
 
     @property
     def ended(self) -> bool:
         """Whether this transaction brings the saga to a terminal status."""
-        return self.changed and self.snapshot.status.is_terminal and not self.was_terminal
+        return self.changed and self.snapshot.status.is_terminal and not self._was_terminal
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether this transaction brings the saga to where only a person can help."""
+        manual = SagaStatus.MANUAL_INTERVENTION
+        return self.changed and self.snapshot.status is manual and self.status_before is not manual
+
+    @property
+    def _was_terminal(self) -> bool:
+        return self.status_before is not None and self.status_before.is_terminal
 
     def take(self, decision: Decision, scene: Scene, traceparent: str | None = None) -> None:
         """Make a decision this saga's present; its effects are collected for the writer.
@@ -96,6 +113,7 @@ class Entry:
         for effect in decision.effects:
             match effect:
                 case IssueCommand():
+                    self.issued.append(effect)
                     self.rows.append(self._command(effect, scene))
                 case ArmWakeup():
                     self.rows.append(self._wakeup_request(effect, scene))

@@ -172,7 +172,7 @@ class Operations:
         await rows.write_sagas(conn, [entry], now)
         await early.write(conn, now)
         await rows.change_quotas(conn, quotas)
-        await signals.leave(conn, entry.metrics)
+        await signals.leave(conn, event.kind, entry.metrics)
         dead = [
             dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)
             for item in early.letters

@@ -7,13 +7,14 @@ from typing import Final
 
 from sagabus_relay.events import RelayEvents
 from sagabus_relay.slots import Slot
-from sagabus_relay.table import OutboxTable
+from sagabus_relay.table import Backlog, OutboxTable
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
 
 __all__ = ["BacklogWatch"]
 
 ROUND_MS: Final = 5_000
+NOTHING: Final = Backlog(0, 0.0, 0)
 
 
 class BacklogWatch:
@@ -36,6 +37,8 @@ class BacklogWatch:
             shards: dict[str, list[int]] = {}
             for slot in self._owned():
                 shards.setdefault(slot.outbox, []).extend(slot.shards)
+            for outbox in self._tables.keys() - shards.keys():
+                self._events.backlog(outbox, NOTHING)  # its new owner tells what waits there
             for outbox, wanted in shards.items():
                 await self._look(outbox, wanted)
             await pulse.pause(ROUND_MS)

@@ -19,6 +19,7 @@ METRIC_FIRED: Final = "sagabus_timer_fired"
 METRIC_LATENESS: Final = "sagabus_timer_lateness_seconds"
 METRIC_ARMED: Final = "sagabus_timer_armed"
 METRIC_OVERDUE: Final = "sagabus_timer_overdue"
+METRIC_OVERDUE_SECONDS: Final = "sagabus_timer_overdue_seconds"
 METRIC_BURIED: Final = "sagabus_timer_tombstones_removed"
 METRIC_CLOCK_ERROR: Final = "sagabus_timer_clock_error_seconds"
 
@@ -39,6 +40,9 @@ class TimerEvents:
         self._armed = Gauge(METRIC_ARMED, "Wake-ups armed (counted up to a bound)",
                             registry=registry)  # fmt: skip
         self._overdue = Gauge(METRIC_OVERDUE, "Wake-ups due and not fired", registry=registry)
+        self._overdue_seconds = Gauge(
+            METRIC_OVERDUE_SECONDS, "How late the longest overdue wake-up is", registry=registry
+        )
         self._buried = Counter(METRIC_BURIED, "Tombstones removed", registry=registry)
         self._clock_error = Gauge(
             METRIC_CLOCK_ERROR, "Database clock less ours at the last look", registry=registry
@@ -69,3 +73,4 @@ class TimerEvents:
         """Publish how much is armed and overdue."""
         self._armed.set(census.armed)
         self._overdue.set(census.overdue)
+        self._overdue_seconds.set(census.late_ms / 1000)

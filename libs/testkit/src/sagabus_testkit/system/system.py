@@ -211,6 +211,12 @@ class System:
         control = self._processes[name]
         return control.pid is not None and control.is_answering
 
+    def metrics(self, name: str) -> str:
+        """Return what a process tells Prometheus."""
+        port = self._environments[name]["SAGABUS_HEALTH_PORT"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=_PROBE_S) as answer:
+            return str(answer.read().decode())
+
     def command(self, *arguments: str, within_s: float = 60.0) -> Outcome:
         """Run `sagabus` with these arguments on this system and return what it said."""
         argv = [sys.executable, "-m", "sagabus_cli", *arguments]

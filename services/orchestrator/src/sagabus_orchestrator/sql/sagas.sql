@@ -22,7 +22,8 @@ where k.id = ended.id
 -- name: lock_sagas
 -- Lock sagas in id order and return what deciding needs.
 select id, tenant, workflow, business_key, definition_scope, definition_version,
-       definition_digest, status, control, revision, snapshot, journal_head, traceparent, start_id
+       definition_digest, status, control, revision, snapshot, journal_head, traceparent, start_id,
+       created_at
 from saga
 where id = any($1::uuid[])
 order by id
