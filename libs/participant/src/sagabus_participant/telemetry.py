@@ -46,44 +46,28 @@ class Meters:
     """The counters of one participant."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.commands = Counter(
-            METRIC_COMMANDS, "Answered commands", ["step", "phase", "status"], registry=registry
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(name, meaning, labels, registry=registry)
+
+        def gauge(name: str, meaning: str) -> Gauge:
+            return Gauge(name, meaning, registry=registry)
+
+        self.commands = counter(METRIC_COMMANDS, "Answered commands", "step", "phase", "status")
+        self.expired = counter(
+            METRIC_EXPIRED, "Commands that came too late to start", "step", "phase"
         )
-        self.expired = Counter(
-            METRIC_EXPIRED,
-            "Commands that came too late to start",
-            ["step", "phase"],
-            registry=registry,
+        self.retries = counter(METRIC_RETRIES, "Handler calls that will be repeated", "step")
+        self.conflicts = counter(METRIC_CONFLICTS, "Outcomes that contradict the journal", "step")
+        self.late = counter(METRIC_LATE, "Answers given after their command expired", "step")
+        self.slow = counter(
+            METRIC_SLOW, "Handler calls that took longer than their step allows", "step", "call"
         )
-        self.retries = Counter(
-            METRIC_RETRIES, "Handler calls that will be repeated", ["step"], registry=registry
+        self.forgotten = counter(METRIC_FORGOTTEN, "Activations whose journal was removed")
+        self.backlog = gauge(
+            METRIC_BACKLOG, "Commands for workers: waiting or in hand (up to a bound)"
         )
-        self.conflicts = Counter(
-            METRIC_CONFLICTS, "Outcomes that contradict the journal", ["step"], registry=registry
-        )
-        self.late = Counter(
-            METRIC_LATE, "Answers given after their command expired", ["step"], registry=registry
-        )
-        self.slow = Counter(
-            METRIC_SLOW,
-            "Handler calls that took longer than their step allows",
-            ["step", "call"],
-            registry=registry,
-        )
-        self.forgotten = Counter(
-            METRIC_FORGOTTEN, "Activations whose journal was removed", registry=registry
-        )
-        self.backlog = Gauge(
-            METRIC_BACKLOG, "Commands for workers: waiting or in hand (up to a bound)",
-            registry=registry,
-        )  # fmt: skip
-        self.behind = Gauge(
-            METRIC_BEHIND, "How long the first command that waits has been due", registry=registry
-        )
-        self.in_hand = Gauge(
-            METRIC_IN_HAND, "Commands that the workers of this process have leased",
-            registry=registry,
-        )  # fmt: skip
+        self.behind = gauge(METRIC_BEHIND, "How long the first command that waits has been due")
+        self.in_hand = gauge(METRIC_IN_HAND, "Commands that workers of this process have leased")
         self.call_seconds = LatencyHistogram(
             METRIC_CALL, "Calls of handlers", ["step", "call"], registry=registry
         )

@@ -71,39 +71,31 @@ class _SagaMetrics:
     """What becomes of sagas: counted after each commit, by labels that definitions bound."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(name, meaning, labels, registry=registry)
+
         self.workflow = BoundedLabel()
-        self._started = Counter(
-            "sagabus_saga_starts", "Sagas that began", ("workflow",), registry=registry
-        )
-        self._refused = Counter(
+        self._started = counter("sagabus_saga_starts", "Sagas that began", "workflow")
+        self._refused = counter(
             "sagabus_saga_starts_refused",
             "Starts that created nothing, by the code that their senders were told",
-            ("code",),
-            registry=registry,
+            "code",
         )
-        self._transitions = Counter(
+        self._transitions = counter(
             "sagabus_saga_transitions",
             "Decisions that changed a saga, by workflow and status afterwards",
-            ("workflow", "status"),
-            registry=registry,
+            *("workflow", "status"),
         )
-        self._interventions = Counter(
+        self._interventions = counter(
             "sagabus_saga_interventions",
             "Sagas that came to need a person, by the first reason",
-            ("workflow", "reason"),
-            registry=registry,
+            *("workflow", "reason"),
         )
-        self._commands = Counter(
-            "sagabus_saga_commands",
-            "Commands issued",
-            ("participant", "phase"),
-            registry=registry,
-        )
-        self._results = Counter(
+        self._commands = counter("sagabus_saga_commands", "Commands issued", "participant", "phase")
+        self._results = counter(
             "sagabus_saga_results",
             "Results that reached their saga",
-            ("participant", "phase", "status"),
-            registry=registry,
+            *("participant", "phase", "status"),
         )
         self._duration = LatencyHistogram(
             "sagabus_saga_duration_seconds",
@@ -148,44 +140,39 @@ class OrchestratorEvents:
     """Metrics with bounded labels; saga ids go to the log, never to a label."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(name, meaning, labels, registry=registry)
+
+        def by_kind(name: str, meaning: str) -> Gauge:
+            return Gauge(name, meaning, ("kind",), registry=registry)
+
         self._sagas = _SagaMetrics(registry)
-        self._signals = Counter(
+        self._recovery = _RecoveryGauges(registry)
+        self._signals = counter(
             "sagabus_engine_signals",
             "Conflicts, retries and other signals of the engine",
-            ("signal", "label"),
-            registry=registry,
+            *("signal", "label"),
         )
         for reason in CONFLICTS:  # an increase is seen only of a series that was there before
             self._signals.labels(MetricName.CONFLICT, reason)
-        self._operations = Counter(
-            "sagabus_operations",
-            "Management operations that were done, by kind",
-            ("kind",),
-            registry=registry,
+        self._operations = counter(
+            "sagabus_operations", "Management operations that were done, by kind", "kind"
         )
-        self._swept = Counter(
+        self._swept = counter(
             "sagabus_orchestrator_swept",
             "Sagas whose wake-up never came and that the sweep decided in its place",
-            registry=registry,
         )
-        self._messages = Counter(
+        self._messages = counter(
             "sagabus_orchestrator_messages",
             "Messages that changed no saga, by what became of them",
-            ("outcome",),
-            registry=registry,
+            "outcome",
         )
-        self._recovery = _RecoveryGauges(registry)
-        self._letters_open = Gauge(
+        self._letters_open = by_kind(
             "sagabus_dead_letters_open",
             "Dead letters that wait for an operator, by kind of record (counted up to a bound)",
-            ("kind",),
-            registry=registry,
         )
-        self._letters_age = Gauge(
-            "sagabus_dead_letters_oldest_seconds",
-            "How long the oldest of them has waited",
-            ("kind",),
-            registry=registry,
+        self._letters_age = by_kind(
+            "sagabus_dead_letters_oldest_seconds", "How long the oldest of them has waited"
         )
 
     def early(self, mode: RecoveryMode, waiting: int, oldest_s: float) -> None:
