@@ -16,6 +16,8 @@ from sagabus_messages import OutboxRow, Record
 from sagabus_testkit import LocalStack
 from sagabus_testkit.system import System
 
+from .collector import Collector
+
 
 @dataclass(frozen=True, slots=True)
 class Shop:
@@ -23,6 +25,7 @@ class Shop:
 
     system: System
     stack: LocalStack
+    collector: Collector
 
     def sagabus(self, *arguments: str, expect: int = 0) -> str:
         """Run the command and return what it printed; the exit code must be as expected.

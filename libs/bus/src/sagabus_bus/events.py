@@ -7,11 +7,12 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sagabus_bus.dead_letters import Reason
-from sagabus_messages.record import Record
+from sagabus_messages.record import Headers, Record
 from sagabus_runtime.logs import get_logger
 from sagabus_runtime.metrics import LatencyHistogram
+from sagabus_runtime.telemetry import log_fields
 
-__all__ = ["BusMetrics", "ConsumerEvents"]
+__all__ = ["BusMetrics", "ConsumerEvents", "record_fields"]
 
 EVENT_HOLDING: Final = "bus.holding"
 EVENT_ISOLATING: Final = "bus.isolating"
@@ -71,6 +72,20 @@ class BusMetrics:
         )
 
 
+def record_fields(headers: Headers) -> dict[str, str]:
+    """Return what a log line about a record carries: its saga and trace, as far as it says so.
+
+    Of records that are not ours nothing: their subject is no saga. What is said is not verified.
+    """
+    found = dict(headers)
+    if not found.get("ce_type", b"").startswith(b"sagabus."):
+        return {}
+    said = (
+        found.get(name, b"").decode("ascii", "replace") for name in ("ce_subject", "traceparent")
+    )
+    return log_fields(*(text[:64] for text in said))
+
+
 class ConsumerEvents:
     """Counts and logs of one consumer group."""
 
@@ -103,6 +118,7 @@ class ConsumerEvents:
             offset=record.offset,
             reason=reason.code,
             attempts=attempts,
+            **record_fields(record.headers),
         )
 
     def commit_lost(self, why: str) -> None:

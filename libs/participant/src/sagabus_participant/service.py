@@ -54,7 +54,7 @@ class ParticipantService:
         )
         self._db = Database(dsn, options)
         await self._db.open()
-        self._tracing = Tracing.start(self.name, settings.trace_ratio, settings.otlp_endpoint)
+        self._tracing = Tracing.start(self.name)
         self._loops = await self._assembly.loops(self._db, self._tracing)
 
     async def stop(self) -> None:
@@ -64,7 +64,7 @@ class ParticipantService:
 
     async def _release(self) -> None:
         if self._tracing is not None:
-            self._tracing.close()
+            await self._tracing.aclose()
             self._tracing = None
         if self._db is not None:
             await self._db.close()

@@ -22,7 +22,7 @@ from sagabus_orchestrator.rows import instant
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.reconciler import Reconciler, ReconcilerPolicy
-from sagabus_runtime import Health, Loop, Pulse, new_registry
+from sagabus_runtime import Health, Loop, Pulse, Tracing, new_registry
 from sagabus_store import (
     SHARED,
     Component,
@@ -82,7 +82,8 @@ class OrchestratorService:
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
         self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
-        self._events = OrchestratorEvents(registry)
+        self._tracing = Tracing.start("sagabus-orchestrator")
+        self._events = OrchestratorEvents(registry, self._tracing)
         self._upkeep_events = UpkeepEvents(registry)
         self._bus_metrics = BusMetrics(registry)
         self._census_gauges = CensusGauges(registry)
@@ -96,7 +97,7 @@ class OrchestratorService:
 
     async def start(self) -> None:
         """Connect, migrate, load the definitions; safe to call again after a failure."""
-        await self.stop()
+        await self._open.aclose()
         settings = self._settings
         dsn = settings.postgres.get_secret_value()
         if settings.migrate_on_start:
@@ -119,8 +120,9 @@ class OrchestratorService:
         self._loops = self._assemble(database, watcher)
 
     async def stop(self) -> None:
-        """Close the database."""
+        """Close the database and tell the last spans."""
         await self._open.aclose()
+        await self._tracing.aclose()
 
     def _assemble(self, database: Database, watcher: CatalogWatcher) -> list[Loop]:
         settings = self._settings

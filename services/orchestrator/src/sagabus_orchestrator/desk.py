@@ -8,6 +8,7 @@ the database clock, read after the locks that decisions depend on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sagabus_bus import dead_letter_row
 from sagabus_core import ids
@@ -37,6 +38,7 @@ from sagabus_orchestrator.works import (
     Work,
     received,
 )
+from sagabus_runtime import Tracing
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Claim, Connection, inbox, outbox
 
@@ -54,6 +56,7 @@ class Desk:
         topics: Topics,
         catalog: Catalog,
         mode: RecoveryMode = RecoveryMode.OFF,
+        tracing: Tracing | None = None,
     ) -> None:
         self._conn = conn
         self._mode = mode
@@ -61,7 +64,7 @@ class Desk:
         self._topics = topics
         self._catalog = catalog
         self._shelf = Shelf(conn)
-        self._scene = Scene(topics, 0)
+        self._scene = Scene(topics, 0, tracing or Tracing())
         self._entries: dict[str, Entry] = {}
         self._known: dict[str, KnownKey] = {}
         self._new: dict[str, NewKey] = {}
@@ -153,7 +156,7 @@ class Desk:
         # seen what somebody has published or activated before.
         if starts and present.generation != self._catalog.generation:
             raise StaleCatalog("stale_catalog", "the definitions have changed: load them first")
-        self._scene = Scene(self._topics, present.now_ms)
+        self._scene = replace(self._scene, now_ms=present.now_ms)
         if present.early:
             await self._early.load(self._conn, sagas, self._topics)
 
@@ -182,8 +185,7 @@ class Desk:
             self._outcome.deferred.append(work)
             return
         self._outcome.answers.append(work)
-        event = received(work.body)
-        decision = decide(entry.definition, saga, event, self._scene.now_ms)
+        decision = decide(entry.definition, saga, received(work.body), self._scene.now_ms)
         self._take(entry, decision, work.meta.traceparent)
 
     def _wake(self, work: WakeupWork) -> None:

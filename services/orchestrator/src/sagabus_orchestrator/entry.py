@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import assert_never
+from typing import Final, assert_never
+
+from opentelemetry.trace import Span
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions import Definition
@@ -32,8 +34,13 @@ from sagabus_messages import (
 )
 from sagabus_messages.payloads import write_payload
 from sagabus_messages.strict_json import dump
+from sagabus_runtime.names import FIELD_SAGA_ID
+from sagabus_runtime.telemetry import Tracing, is_sampled
 
-__all__ = ["NO_HEAD", "SOURCE", "Entry", "Scene", "StoredFact"]
+__all__ = ["NO_HEAD", "SOURCE", "SPAN_BATCH", "SPAN_TRANSITION", "Entry", "Scene", "StoredFact"]
+
+SPAN_BATCH: Final = "orchestrator.batch"
+SPAN_TRANSITION: Final = "saga.transition"
 
 SOURCE = source_of("orchestrator")
 NO_HEAD = bytes(32)
@@ -42,10 +49,11 @@ NO_HEAD = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What all decisions of a transaction share: the topics and the database time."""
+    """What all decisions of a transaction share: topics, the database time, where spans go."""
 
     topics: Topics
     now_ms: int
+    tracing: Tracing = field(default_factory=Tracing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,7 @@ class Entry:
     rows: list[OutboxRow] = field(default_factory=list)
     issued: list[IssueCommand] = field(default_factory=list)
     metrics: list[Metric] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
 
     @property
     def ended(self) -> bool:
@@ -99,13 +108,14 @@ class Entry:
     def take(self, decision: Decision, scene: Scene, traceparent: str | None = None) -> None:
         """Make a decision this saga's present; its effects are collected for the writer.
 
-        The later records of the transaction continue the trace of the message that caused them.
+        The later records of the transaction continue the trace of the message that caused them;
+        without a message (an operation, the sweep) that of the saga's last change.
         """
         if decision.absorbed:
             return
         self.snapshot = decision.snapshot
         self.changed = True
-        self.traceparent = traceparent or self.traceparent
+        self._trace(traceparent or self.traceparent, decision, scene.tracing)
         # Facts first: the lifecycle event carries the journal's head after this decision.
         for effect in decision.effects:
             if isinstance(effect, JournalFact):
@@ -125,6 +135,20 @@ class Entry:
                     pass
                 case _:
                     assert_never(effect)
+
+    def end_spans(self) -> None:
+        """Tell about the changes of this saga; call it once their transaction has committed."""
+        for span in self.spans:
+            span.end()
+
+    def _trace(self, traceparent: str | None, decision: Decision, tracing: Tracing) -> None:
+        if traceparent is not None and not (tracing.enabled and is_sampled(traceparent)):
+            self.traceparent = traceparent  # the common case, which must cost nothing
+            return
+        attributes = _span_attributes(decision) if tracing.enabled else None
+        self.traceparent, span = tracing.begin(SPAN_TRANSITION, traceparent, attributes)
+        if span is not None:
+            self.spans.append(span)
 
     def _append(self, fact: JournalFact) -> None:
         stored = dump(_fact_body(fact))
@@ -180,6 +204,22 @@ class Entry:
             occurred_at_ms=effect.occurred_at_ms,
         )
         return encode(body, scene.topics.lifecycle, self._stamp(scene))
+
+
+def _span_attributes(decision: Decision) -> dict[str, str | int]:
+    saga = decision.snapshot
+    attributes: dict[str, str | int] = {
+        FIELD_SAGA_ID: saga.saga_id,
+        "workflow": saga.workflow,
+        "status": saga.status.value,
+        "revision": saga.revision,
+    }
+    fact = next((effect for effect in decision.effects if isinstance(effect, JournalFact)), None)
+    if fact is not None:
+        attributes["trigger"] = str(fact.trigger.kind)
+        if fact.subject is not None:
+            attributes["subject"] = fact.subject
+    return attributes
 
 
 def _fact_body(fact: JournalFact) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sagabus_bus import Reason
+from sagabus_bus import Reason, record_fields
 from sagabus_core.engine import MetricName
 from sagabus_core.engine.reasons import CONFLICTS
 from sagabus_messages import Record
@@ -17,10 +17,10 @@ from sagabus_orchestrator.entry import Entry
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_orchestrator.signals import OPERATION
+from sagabus_orchestrator.works import SweepWork
 from sagabus_runtime import BoundedLabel, LatencyHistogram, get_logger
 from sagabus_runtime.metrics import OTHER
-from sagabus_runtime.names import FIELD_SAGA_ID, FIELD_TRACE_ID
-from sagabus_runtime.telemetry import parse_traceparent
+from sagabus_runtime.telemetry import Tracing, log_fields
 
 __all__ = ["OrchestratorEvents"]
 
@@ -137,15 +137,16 @@ class _SagaMetrics:
 
 
 class OrchestratorEvents:
-    """Metrics with bounded labels; saga ids go to the log, never to a label."""
+    """Metrics with bounded labels, spans, logs; saga ids go to the last two, never to a label."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, tracing: Tracing | None = None) -> None:
         def counter(name: str, meaning: str, *labels: str) -> Counter:
             return Counter(name, meaning, labels, registry=registry)
 
         def by_kind(name: str, meaning: str) -> Gauge:
             return Gauge(name, meaning, ("kind",), registry=registry)
 
+        self.tracing = tracing or Tracing()
         self._sagas = _SagaMetrics(registry)
         self._recovery = _RecoveryGauges(registry)
         self._signals = counter(
@@ -191,6 +192,7 @@ class OrchestratorEvents:
         """Count what a committed transaction did."""
         self._sagas.count(outcome, time.time())
         for entry in outcome.entries:
+            entry.end_spans()
             if entry.changed and entry.archived:
                 self._messages.labels("recorded_in_archive").inc()
                 log.warning("orchestrator.late_for_archived", **_fields(entry))
@@ -225,6 +227,7 @@ class OrchestratorEvents:
             offset=record.offset,
             reason=reason.code,
             detail=reason.detail,
+            **record_fields(record.headers),
         )
 
     def swept(self, sagas: int) -> None:
@@ -237,16 +240,12 @@ class OrchestratorEvents:
         self._letters_open.labels(kind).set(count)
         self._letters_age.labels(kind).set(oldest_s)
 
-    def sweep_failed(self, saga_id: str, error: Exception) -> None:
+    def sweep_failed(self, work: SweepWork, error: Exception) -> None:
         """Count and log a saga that the sweep could not decide: a defect that needs a person."""
         self._messages.labels("sweep_failed").inc()
-        log.error("orchestrator.sweep_failed", saga_id=saga_id, error=type(error).__name__)
+        fields = log_fields(work.saga_id, work.traceparent)
+        log.error("orchestrator.sweep_failed", error=type(error).__name__, **fields)
 
 
 def _fields(entry: Entry) -> dict[str, str]:
-    """Return what every log line about a saga carries."""
-    fields = {FIELD_SAGA_ID: entry.snapshot.saga_id}
-    trace = parse_traceparent(entry.traceparent)
-    if trace is not None:
-        fields[FIELD_TRACE_ID] = trace.trace_id
-    return fields
+    return log_fields(entry.snapshot.saga_id, entry.traceparent)

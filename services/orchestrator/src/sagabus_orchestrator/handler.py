@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import Record, Topics
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
+from sagabus_orchestrator.entry import SPAN_BATCH
 from sagabus_orchestrator.errors import OrphanedInstances, RivalStart, StaleCatalog
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.outcome import Outcome
@@ -84,9 +85,11 @@ class Handler:
         return outcome
 
     async def _decide(self, intake: Intake) -> Outcome:
-        async with self._database.transaction() as conn:
-            desk = Desk(conn, self._topics, self._watcher.current, self.mode)
-            return await desk.settle(intake)
+        tracing = self._events.tracing
+        with tracing.batch_span(SPAN_BATCH, _traces(intake)):
+            async with self._database.transaction() as conn:
+                desk = Desk(conn, self._topics, self._watcher.current, self.mode, tracing)
+                return await desk.settle(intake)
 
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
         """Set a poison record aside through the outbox, without a claim."""
@@ -95,6 +98,10 @@ class Handler:
         async with self._database.transaction() as conn:
             await outbox.append_locked(conn, [row])
         self._events.dead_lettered(record, reason)
+
+
+def _traces(intake: Intake) -> Iterator[str | None]:
+    return (work.meta.traceparent for work in intake.works if not isinstance(work, SweepWork))
 
 
 class Sweeper:
@@ -138,7 +145,7 @@ class Sweeper:
         async with self._database.connection() as conn:
             limit_ms = await self._database.now_ms() - self._grace_ms
             rows = await conn.fetch(SQL["overdue_sagas"], limit_ms, self._passed_over(), self.BATCH)
-        works = [SweepWork(str(row["id"])) for row in rows]
+        works = [SweepWork(str(row["id"]), row["traceparent"]) for row in rows]
         if works:
             self._events.swept(len(works))
             await self._decide(works)
@@ -153,7 +160,7 @@ class Sweeper:
                 raise
             if len(works) == 1:
                 self._broken[works[0].saga_id] = time.monotonic()
-                self._events.sweep_failed(works[0].saga_id, error)
+                self._events.sweep_failed(works[0], error)
                 return
             for work in works:
                 await self._decide([work])

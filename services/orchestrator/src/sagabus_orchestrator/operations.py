@@ -32,6 +32,7 @@ from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.recovery import EarlyResults, present
 from sagabus_orchestrator.works import Rejected, received, stored_record, stored_result
+from sagabus_runtime import Tracing
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Connection, Database, Queries, now_ms, outbox
 
@@ -93,7 +94,9 @@ class Operations:
             earlier = await self._earlier(conn, tenant, saga_id, event)
             if earlier is not None:
                 return earlier
-            return await self._apply(conn, entry, event)
+            outcome = await self._apply(conn, entry, event)
+        entry.end_spans()
+        return outcome
 
     async def dry_run(self, tenant: str, saga_id: str, event: ManagementEvent) -> Preview:
         """Return what the operation would do now; writes nothing. Raises as `perform` does."""
@@ -155,7 +158,7 @@ class Operations:
         here = await present(conn, [entry.snapshot.saga_id])
         now = here.now_ms
         decision = decide(entry.definition, entry.snapshot, event, now)
-        scene, early = Scene(self._topics, now), EarlyResults()
+        scene, early = Scene(self._topics, now, Tracing.of_host()), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
@@ -216,7 +219,7 @@ class Operations:
         query = SAGAS["take_deferred" if write else "read_deferred"]
         found = sorted(await conn.fetch(query, entry.snapshot.saga_id), key=lambda row: row["id"])
         await reach("orchestrator.after-take-deferred")
-        scene = Scene(self._topics, now)
+        scene = Scene(self._topics, now, Tracing.of_host())
         letters: list[Rejected] = []
         for row in found:
             record = stored_record(row)

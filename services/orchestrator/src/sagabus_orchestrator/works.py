@@ -93,6 +93,7 @@ class SweepWork:
     """
 
     saga_id: str
+    traceparent: str | None = None
     repair: bool = False
 
 

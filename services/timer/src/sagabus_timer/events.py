@@ -7,7 +7,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from sagabus_runtime import get_logger
+from sagabus_runtime import Tracing, get_logger
 from sagabus_timer.table import Census, Due
 
 __all__ = ["TimerEvents"]
@@ -28,9 +28,10 @@ _STEP_MS: Final = 1_000
 
 
 class TimerEvents:
-    """Logs and metrics of one timer process."""
+    """Logs, metrics and spans of one timer process."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, tracing: Tracing | None = None) -> None:
+        self.tracing = tracing or Tracing()
         self._log = get_logger()
         self._requests = Counter(METRIC_REQUESTS, "Requests", ["effect"], registry=registry)
         self._fired = Counter(METRIC_FIRED, "Wake-ups fired", registry=registry)

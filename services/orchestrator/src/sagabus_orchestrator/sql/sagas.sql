@@ -111,7 +111,7 @@ where q.tenant = c.tenant
 
 -- name: overdue_sagas
 -- Return sagas whose armed time passed without a wake-up, the longest overdue first.
-select id from saga
+select id, traceparent from saga
 where armed_at_ms <= $1 and id <> all($2::uuid[])
 order by armed_at_ms
 limit $3
