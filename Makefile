@@ -8,7 +8,7 @@ STAMP := $(VENV)/.workspace-installed
 PROJECTS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
 SOURCES := libs services tests
 
-.PHONY: help setup up down demo test test-unit drills model-check conformance bench lint format types imports ci contracts clean
+.PHONY: help setup up down demo test test-unit drills chaos model-check conformance bench lint format types imports ci contracts clean
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,7 +38,10 @@ test-unit: setup ## the tests that need no server, in seconds
 	$(BIN)/pytest -m "not stack and not drill"
 
 drills: setup ## outage drills on real servers and services, 15 minutes; build/drills.json
-	$(BIN)/pytest tests/drills -m drill
+	$(BIN)/pytest tests/drills tests/chaos -m drill
+
+chaos: setup ## kill, cut, freeze and repeat everything under load: SECONDS=60 SEED=random; build/chaos.json
+	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),60) $(addprefix --seed ,$(SEED))
 
 model-check: setup ## explore every reachable state of small sagas (10 minutes); build/model-check.json
 	$(BIN)/python -m tests.model
@@ -46,9 +49,8 @@ model-check: setup ## explore every reachable state of small sagas (10 minutes);
 conformance: setup ## prove a running participant: PARTICIPANT=payment STEP=charge-card PAYLOAD=file.json OPTIONS=...
 	$(BIN)/sagabus conformance --participant $(PARTICIPANT) --step $(STEP) --payload $(PAYLOAD) $(OPTIONS)
 
-bench: setup ## measure engine and participant beside their floors, into build/bench.json
-	$(BIN)/python tests/bench/engine_rate.py
-	$(BIN)/python tests/bench/participant_rate.py
+bench: setup ## measure parts and whole beside their floors, 5 minutes; build/bench.json
+	$(BIN)/python -m tests.bench
 
 format: setup ## rewrite the code in the house format
 	$(BIN)/ruff format $(SOURCES)

@@ -1,17 +1,17 @@
 """How many transitions `decide` makes per second on one core, on serial flows without digests.
 
-Run it: `python tests/bench/engine_rate.py` (or `make bench`). Prints JSON and writes it to
-build/bench.json; asserts nothing. A transition is one answer that settles a step and issues the
+Run it: `python -m tests.bench --only engine`. Prints JSON and writes it to build/bench.json;
+asserts nothing. A transition is one answer that settles a step and issues the
 next one; starts (they derive the saga id) are made beforehand, ids of commands are not derived.
 The floor is the bare cost of what no engine can save: one new snapshot with one new activation.
 """
 
 import gc
-import json
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
+
+from tests.bench.report import keep
 
 from sagabus_core.definitions import Definition, NoConditions, parse_definition
 from sagabus_core.engine import ResultReceived, StartRequest, decide, start
@@ -20,7 +20,6 @@ from sagabus_core.vocabulary import Phase, ResultStatus
 
 RUNS, SAGAS = 9, 400
 NOW_MS = 1_000_000_000_000
-OUT = Path(__file__).resolve().parents[2] / "build" / "bench.json"
 
 
 def serial(length: int) -> Definition:
@@ -86,13 +85,10 @@ def measure(definition: Definition) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print, and keep beside what other benchmarks have written."""
+    """Measure and keep."""
     gc.disable()
     found = {"engine_tps": measure(serial(5)), "engine_tps_20_steps": measure(serial(20))}
-    known = json.loads(OUT.read_text()) if OUT.exists() else {}
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps({**known, **found}, indent=1) + "\n")
-    print(json.dumps(found, indent=1))  # noqa: T201
+    keep(found)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """How many commands a local participant handles per second, alone, on real Kafka and Postgres.
 
-Run it: `python tests/bench/participant_rate.py [commands] [refused per 100]`. Asserts nothing.
+Run it: `python -m tests.bench.participant_rate [commands] [refused per 100]`. Asserts nothing.
 The floor is the handler's own statement, one after the other on one connection in transactions of
 500: what no SDK could save.
 
-`python tests/bench/participant_rate.py memory [commands]` prints the resident memory of a batch
+`python -m tests.bench.participant_rate memory [commands]` prints the resident memory of a batch
 handler along 200,000 commands instead, without Kafka.
 """
 
-import asyncio
 import gc
 import json
 import os
@@ -18,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import uvloop
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
+from tests.bench.pausing import pause
+from tests.bench.report import keep
 
 from sagabus_bus import KafkaConnection, Publisher, TopicAdmin
 from sagabus_core import ids
@@ -55,7 +55,6 @@ from sagabus_store import (
 )
 from sagabus_testkit import LocalStack
 
-OUT = Path("build/bench.json")
 NAME, STEP, BATCH, ROUNDS = "bench", "book", 500, 3
 TABLE = "create table booking (id uuid primary key, account text not null, cents bigint not null)"
 INSERT = "insert into booking (id, account, cents) values ($1, $2, $3)"
@@ -113,12 +112,6 @@ def commands(topic: str, first: int, count: int, refused: int) -> list[OutboxRow
 
 async def answered(conn: Connection) -> int:
     return int(await conn.fetchval("select count(*) from outbox"))
-
-
-async def pause(seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await asyncio.Event().wait()
 
 
 async def handler_floor(conn: Connection, count: int) -> float:
@@ -187,16 +180,13 @@ async def main(stack: LocalStack, count: int, refused: int) -> dict[str, object]
 
 
 def measure(count: int, refused: int) -> None:
-    """Measure, print, and keep beside what other benchmarks have written."""
+    """Measure and keep."""
     gc.freeze()
     key = "participant_cps" if not refused else f"participant_cps_{refused}_refused"
     with LocalStack("participant-rate") as stack:
         stack.start()
         found = {key: uvloop.run(main(stack, count, refused))}
-    known = json.loads(OUT.read_text()) if OUT.exists() else {}
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps({**known, **found}, indent=1) + "\n")
-    print(json.dumps(found, indent=1))  # noqa: T201
+    keep(found)
 
 
 def resident_mib() -> float:

@@ -1,6 +1,6 @@
 """How fast the relay is beside its floors, how soon it is at low load, and what idling costs.
 
-Run it: `python tests/bench/relay_rate.py [rows]`. Prints JSON; asserts nothing.
+Run it: `python -m tests.bench.relay_rate [rows]`. Asserts nothing.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer
+from tests.bench.pausing import pause
+from tests.bench.report import beside, keep
 
 from sagabus_bus import KafkaConnection, Publisher, PublisherOptions, TopicAdmin
 from sagabus_messages.models import Kind
@@ -43,12 +44,6 @@ async def append(database: Database, batch: Sequence[OutboxRow]) -> None:
 async def count(database: Database) -> int:
     async with database.connection() as connection:
         return int(await connection.fetchval("select count(*) from outbox"))
-
-
-async def wait(seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await asyncio.Event().wait()
 
 
 def cpu_s(pid: int) -> float:
@@ -84,7 +79,7 @@ async def low_load(database: Database, bootstrap: str, topic: str) -> dict[str, 
             key = b"probe-%d" % n
             await append(database, [OutboxRow(topic, key, HEADERS, b"{}")])
             committed[key] = time.perf_counter()
-            await wait(0.05)
+            await pause(0.05)
 
     writer = asyncio.create_task(write())
     async with asyncio.timeout(60):
@@ -107,9 +102,9 @@ async def idling(database: Database, pid: int) -> dict[str, float]:
                 )
             )
 
-    await wait(2)
+    await pause(2)
     before, cpu = await statements(), cpu_s(pid)
-    await wait(6)
+    await pause(6)
     return {
         "statements_per_s": (await statements() - before) / 6,
         "relay_cpu_share": (cpu_s(pid) - cpu) / 6,
@@ -142,11 +137,11 @@ async def main(stack: LocalStack, total: int, delivery: str) -> dict[str, object
         )  # fmt: skip
         try:
             while await count(database) == total:
-                await wait(0.02)
+                await pause(0.02)
             began, start = time.perf_counter(), await count(database)
             cpu = cpu_s(relay.pid)
             while await count(database):
-                await wait(0.05)
+                await pause(0.05)
             took = time.perf_counter() - began
             cpu = cpu_s(relay.pid) - cpu
             result = {
@@ -169,5 +164,7 @@ if __name__ == "__main__":
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 40_000
     with LocalStack("relay-rate") as opened:
         opened.start()
-        for kind in ("fenced", "transactional"):
-            print(json.dumps(asyncio.run(main(opened, wanted, kind)), indent=1))  # noqa: T201
+        for kind, key in (("fenced", "relay_rps"), ("transactional", "relay_rps_transactional")):
+            found = asyncio.run(main(opened, wanted, kind))
+            floor = float(str(found.pop("kafka_floor_records_per_s")))
+            keep({key: beside(float(str(found.pop("relay_rows_per_s"))), floor, **found)})

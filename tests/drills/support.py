@@ -1,6 +1,5 @@
 """One drill: orders under load, a fault in the middle, and the verdict of all receivers."""
 
-import asyncio
 import json
 import os
 import time
@@ -131,10 +130,3 @@ def mixed_orders(name: str, count: int) -> list[Order]:
 
 def _words(figures: dict[str, Any]) -> str:
     return " ".join(f"{key}={value}" for key, value in figures.items())
-
-
-async def hold(seconds: float) -> None:
-    """Let a fault last. This is the fault itself, no wait for its effect."""
-    over = asyncio.Event()
-    asyncio.get_running_loop().call_later(seconds, over.set)
-    await over.wait()

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from sagabus_testkit import eventually
-from sagabus_testkit.faults import CommitFate, FaultyNetwork
+from sagabus_testkit.faults import CommitFate, FaultyNetwork, hold
 from sagabus_testkit.proxy import Flow
 
-from .support import Site, hold
+from .support import Site
 
 pytestmark = pytest.mark.drill
 COMMITS = 60

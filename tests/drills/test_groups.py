@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from sagabus_testkit.faults import add_partitions, rebalance_storm
+from sagabus_testkit.faults import add_partitions, hold, rebalance_storm
 from sagabus_testkit.orders import consumer_groups
 from sagabus_testkit.system import PARTICIPANTS
 
-from .support import Site, hold
+from .support import Site
 
 pytestmark = pytest.mark.drill
 VICTIMS = ("relay", "timer", "payment", "orchestrator")

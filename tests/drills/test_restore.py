@@ -11,11 +11,11 @@ import pytest
 from sagabus_bus import TopicAdmin
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_testkit import LocalStack, eventually
-from sagabus_testkit.faults import PostgresBackup, rewind_group
+from sagabus_testkit.faults import PostgresBackup, hold, rewind_group
 from sagabus_testkit.orders import Pace, consumer_groups
 from sagabus_testkit.system import Servers, System
 
-from .support import LOGS, Book, Load, Site, hold, mixed_orders
+from .support import LOGS, Book, Load, Site, mixed_orders
 
 pytestmark = pytest.mark.drill
 ENDED = {SagaStatus.COMPLETED, SagaStatus.COMPENSATED}

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from .support import Site, hold
+from sagabus_testkit.faults import hold
+
+from .support import Site
 
 pytestmark = pytest.mark.drill
 AWAY_S = 6.0

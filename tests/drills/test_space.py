@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from sagabus_testkit import eventually
-from sagabus_testkit.faults import SmallDisk
+from sagabus_testkit.faults import SmallDisk, hold
 
-from .support import Site, hold
+from .support import Site
 
 pytestmark = pytest.mark.drill
 USERS = ("inventory", "relay")

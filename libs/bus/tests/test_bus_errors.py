@@ -47,6 +47,11 @@ def test_our_own_errors_pass_unchanged() -> None:
     assert translate(ours, "x") is ours
 
 
+def test_what_the_event_loop_says_of_a_closed_transport_is_an_outage() -> None:
+    with pytest.raises(BusUnavailable, match="handler is closed"), translated("commit"):
+        raise RuntimeError("unable to perform operation on <TCPTransport>; the handler is closed")
+
+
 async def test_a_cancellation_of_the_drivers_own_is_an_outage() -> None:
     request: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     request.cancel()

@@ -17,9 +17,14 @@ class Part:
 
 
 class Client:
+    """As the driver's: `close` ends with the error of the task that keeps the metadata."""
+
     closed = False
+    _sync_task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
+        if self._sync_task is not None:
+            await self._sync_task
         self.closed = True
 
 
@@ -46,6 +51,23 @@ async def test_no_heartbeat_outlives_a_stop_that_hangs() -> None:
     assert "TimeoutError" in trouble
     assert parts._coordinator.task.cancelled()
     assert parts._fetcher.task.cancelled()
+    assert parts._client.closed
+
+
+async def test_connections_are_closed_although_a_task_of_the_client_has_died() -> None:
+    async def die() -> None:
+        raise RuntimeError("unable to perform operation; the handler is closed")
+
+    parts, consumer = stuck()
+    parts._client._sync_task = asyncio.create_task(die())
+
+    async def stop() -> None:
+        await parts._client.close()
+
+    parts.stop = stop  # type: ignore[method-assign]  # a driver whose broker answers
+    trouble = await close_consumer(consumer, 1_000)
+    assert trouble is not None
+    assert "RuntimeError" in trouble
     assert parts._client.closed
 
 

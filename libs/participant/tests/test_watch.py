@@ -27,10 +27,11 @@ from sagabus_participant import (
 )
 from sagabus_participant.admission import Call
 from sagabus_participant.calls import Calls
+from sagabus_participant.dispatch import Due
 from sagabus_participant.journal import Activation, Found
 from sagabus_participant.orders import read_input, read_order
 from sagabus_participant.outcomes import Succeeded
-from sagabus_participant.watch import Due, Watch
+from sagabus_participant.watch import Watch
 from sagabus_runtime import logs
 from sagabus_runtime.telemetry import Tracing
 

@@ -91,3 +91,10 @@ def test_other_errors_pass_and_the_cause_is_kept() -> None:
     with pytest.raises(StoreUnavailable) as wrapped, translated():
         raise cause
     assert wrapped.value.__cause__ is cause
+
+
+def test_a_write_to_a_transport_that_just_closed_is_an_outage_and_no_other_runtime_error() -> None:
+    closed = RuntimeError("unable to perform operation on <TCPTransport>; the handler is closed")
+    assert type(translate(closed)) is StoreUnavailable
+    assert type(translate_commit(closed)) is CommitUnknown
+    assert translate(RuntimeError("a bug in a handler")) is None

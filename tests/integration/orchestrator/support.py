@@ -64,7 +64,11 @@ TABLES = (
     *("tenant_quota", "definition", "reconciler_finding", "archived_saga"),
     *("dead_letter", "dead_letter_operation"),
     *("early_result", "engine_signal"),
+    "api_key",
 )
+
+EVIDENCE = ("audit",)
+"""What grows with refusals too."""
 
 IDENTITY = (
     *("saga_id", "tenant", "workflow", "business_key", "definition_version", "definition_digest"),
@@ -286,8 +290,9 @@ class Rig:
     async def wipe(self) -> None:
         """Empty every table, so that the next test begins as on a new database."""
         await self.run("alter table saga drop constraint if exists forbidden")
-        for table in TABLES:
+        for table in (*TABLES, *EVIDENCE):
             await self.run(f"delete from {table}")
+        await self.run("update refusal_budget set window_at = 'epoch', written = 0, withheld = 0")
         await self.run("delete from upkeep_job")
         await self.run("insert into upkeep_job (name) values ('reconciler'), ('archive')")
         await self.run("update definition_generation set generation = generation + 1")

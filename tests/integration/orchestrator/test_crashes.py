@@ -84,6 +84,8 @@ TABLES = {
     "early": "select saga_id, topic from early_result order by id",
     "signal": "select signal, label from engine_signal order by id",
     "operation": "select operation_id, saga_id, kind, outcome from operation order by 1",
+    "audit": "select kind, actor, permission, tenant, workflow, saga_id, subject, operation_id,"
+    " reason, outcome, detail from audit where kind like 'saga:%' order by seq",
     "quota": "select tenant, max_active, active from tenant_quota order by 1",
 }
 

@@ -2,12 +2,23 @@
 
 import secrets
 from importlib.resources import files
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
+import pytest
 from prometheus_client import CollectorRegistry
 
 from sagabus_core.vocabulary import SagaStatus
+from sagabus_orchestrator.api.identity import (
+    ALL_TENANTS,
+    ApiKeys,
+    KeyRequest,
+    KeyVerifier,
+    Permission,
+    Principal,
+    Role,
+)
 from sagabus_orchestrator.app import COMPONENTS
 from sagabus_orchestrator.queries import SagaReader
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
@@ -19,14 +30,23 @@ from sagabus_testkit.stack import Postgres
 
 from .support import Rig, commands, lifecycle, open_rig, order, pause, resume
 
+# A line of one migration is its own sum; SHARED has its test in the store.
+SUMS = [n for n, each in enumerate(COMPONENTS) if n and len(each.migrations) > 1]
 
-async def test_schema_sql_is_the_sum_of_the_migrations(postgres: Postgres, database: str) -> None:
+
+@pytest.mark.parametrize("place", SUMS, ids=lambda n: COMPONENTS[n].name)
+async def test_schema_sql_is_the_sum_of_the_migrations(
+    postgres: Postgres, database: str, place: int
+) -> None:
     name = f"steps_{secrets.token_hex(6)}"
     steps = postgres.create_database(name)
-    await migrate(steps, [COMPONENTS[1]])
+    await migrate(steps, COMPONENTS[: place + 1])
+    await migrate(database, COMPONENTS[:place])
     from_file, from_steps = await asyncpg.connect(database), await asyncpg.connect(steps)
     await from_file.execute("set search_path = public, pg_temp")
-    await from_file.execute(files("sagabus_orchestrator").joinpath("sql/schema.sql").read_text())
+    folder = Path(COMPONENTS[place].directory)
+    file = "sql/schema.sql" if folder.name == "migrations" else f"{folder}/schema.sql"
+    await from_file.execute(files("sagabus_orchestrator").joinpath(file).read_text())
     lines = await describe_schema(from_file)
     assert lines == await describe_schema(from_steps)
     assert len(lines) > 20
@@ -45,6 +65,14 @@ async def keep_up(rig: Rig) -> None:
     await rig.process(rig.result_record(commands(rig.sent)[0], ordinal=2))
 
 
+async def use_keys(rig: Rig) -> None:
+    """Make a key, use it, revoke it."""
+    owner, keys = Principal("owner", frozenset(Permission), ALL_TENANTS), ApiKeys(rig.database)
+    _, text = await keys.create(KeyRequest("ci", ALL_TENANTS, frozenset({Role.VIEWER})), owner)
+    assert (await KeyVerifier(rig.database).verify(text.reveal())).actor == "key:ci"
+    assert (await keys.revoke("ci", owner)).revoked_by == "owner"
+
+
 async def story(rig: Rig) -> SagaStatus | str:
     await rig.publish(order())
     await rig.set_quota("acme", 10)
@@ -58,6 +86,7 @@ async def story(rig: Rig) -> SagaStatus | str:
     await rig.sweeper.sweep()
     await keep_up(rig)
     assert await rig.tenants.remove_quota("acme")
+    await use_keys(rig)
     await rig.registry.retire((await rig.registry.list())[0].ref)
     return lifecycle(rig.sent)[-1].status
 

@@ -35,12 +35,14 @@ def attest(name: str, outcome: ForwardState) -> RecordOutcome:
 
 async def refusal(rig: Rig, event: ManagementEvent, *, tenant: str = "acme") -> str:
     before = {table: await rig.count(table) for table in TABLES}
+    audited = await rig.count("audit where outcome = 'refused'")
     with pytest.raises(SagabusError) as found:
         await rig.operations.perform(tenant, rig.saga("ORD-1"), event)
     with pytest.raises(SagabusError) as tried:
         await rig.operations.dry_run(tenant, rig.saga("ORD-1"), event)
     assert {table: await rig.count(table) for table in TABLES} == before
     assert found.value.code == tried.value.code
+    assert await rig.count("audit where outcome = 'refused'") == audited + 1
     return found.value.code
 
 

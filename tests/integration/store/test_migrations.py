@@ -18,6 +18,7 @@ from sagabus_store import (
     DatabaseOptions,
     InboxWindow,
     MigrationError,
+    StoreRejected,
     StoreUnavailable,
     describe_schema,
     inbox,
@@ -26,6 +27,7 @@ from sagabus_store import (
     require_current,
     roles,
 )
+from sagabus_testkit import eventually
 
 pytestmark = pytest.mark.stack
 Line = Callable[..., Component]
@@ -92,6 +94,84 @@ async def test_a_service_refuses_to_start_before_its_migrations_and_runs_after_n
     assert len(known) == 1
     await require_current(conn, [old])
     await conn.close()
+
+
+ONLINE = "-- no transaction\n-- Why.\ncreate unique index concurrently a_by_id\n    on a (id);\n"
+
+
+async def index_state(dsn: str) -> bool | None:
+    conn = await asyncpg.connect(dsn)
+    try:
+        valid: bool | None = await conn.fetchval(
+            "select indisvalid from pg_index where indexrelid = to_regclass('a_by_id')"
+        )
+        return valid
+    finally:
+        await conn.close()
+
+
+async def test_an_index_is_built_while_others_write_and_migrators_wait(
+    empty_dsn: str, line: Line
+) -> None:
+    await migrate(empty_dsn, [line("create table a (id int)")])
+    mine = line("create table a (id int)", ONLINE)
+    writer = await asyncpg.connect(empty_dsn)
+    transaction = writer.transaction()
+    await transaction.start()
+    await writer.execute("insert into a values (1)")
+    migrators = [asyncio.create_task(migrate(empty_dsn, [mine])) for _ in range(3)]
+
+    async def begun() -> bool:
+        return await index_state(empty_dsn) is False
+
+    await eventually(begun, within=20)  # it waits for the writer, who is not stopped by it
+    await writer.execute("insert into a values (2)")
+    await transaction.commit()
+    await writer.close()
+    answers = await asyncio.gather(*migrators)
+    assert sorted(answers) == [[], [], ["mine/0002_step"]]
+    assert await index_state(empty_dsn) is True
+
+
+async def test_what_a_crash_left_of_an_index_is_built_again(empty_dsn: str, line: Line) -> None:
+    """An invalid index slows writes and serves nobody; `if not exists` would keep it for ever."""
+    await migrate(empty_dsn, [line("create table a (id int)")])
+    conn = await asyncpg.connect(empty_dsn)
+    await conn.execute("insert into a values (1), (1)")
+    mine = line("create table a (id int)", ONLINE)
+    with pytest.raises(StoreRejected, match="23505"):
+        await migrate(empty_dsn, [mine])
+    assert await index_state(empty_dsn) is False
+    await conn.execute("delete from a where ctid = (select min(ctid) from a)")
+    assert await migrate(empty_dsn, [mine]) == ["mine/0002_step"]
+    assert await index_state(empty_dsn) is True
+
+    await conn.execute("delete from sagabus_migration where version = 2")  # built, not recorded
+    assert await migrate(empty_dsn, [mine]) == ["mine/0002_step"]
+    gone = line(
+        "create table a (id int)",
+        ONLINE,
+        "-- no transaction\ndrop index concurrently if exists a_by_id",
+    )
+    assert await migrate(empty_dsn, [gone]) == ["mine/0003_step"]
+    assert await index_state(empty_dsn) is None
+    await conn.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-- no transaction\nalter table a add note text",
+        f"{ONLINE} drop table a",
+        "-- no transaction\ncreate index concurrently if not exists a_by_id on a (id)",
+    ],
+    ids=["another statement", "two statements", "an index that may be invalid"],
+)
+async def test_only_an_index_goes_without_a_transaction(
+    empty_dsn: str, line: Line, text: str
+) -> None:
+    with pytest.raises(MigrationError, match="migration_not_online"):
+        await migrate(empty_dsn, [line("create table a (id int)", text)])
 
 
 async def test_a_step_gives_way_to_running_code(empty_dsn: str, line: Line) -> None:

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupIdNotFound, KafkaError, TopicAlreadyExistsError, for_code
 
-from sagabus_bus.closing import close_consumer
+from sagabus_bus.closing import close_client, close_consumer
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.errors import (
     BusUnavailable,
@@ -126,7 +126,7 @@ class TopicAdmin:
             with translated(f"reach Kafka at {self._connection.bootstrap}"):
                 await client.start()
         except BaseException:
-            await client.close()
+            await _close(client)
             raise
         self._client = client
         return self
@@ -138,7 +138,7 @@ class TopicAdmin:
         trace: TracebackType | None,
     ) -> None:
         if self._client is not None:
-            await self._client.close()
+            await _close(self._client)
             self._client = None
 
     async def ensure(self, specs: Iterable[CreatesTopic]) -> tuple[EnsuredTopic, ...]:
@@ -269,6 +269,10 @@ class TopicAdmin:
             raise BusUnavailable("bus_unavailable", f"{doing}: use TopicAdmin in `async with`")
         with translated(doing):
             return await _patiently(partial(call, self._client))
+
+
+async def _close(client: AIOKafkaAdminClient) -> None:
+    await close_client(client._client)  # noqa: SLF001 - its own `close` may hang, or raise
 
 
 async def _patiently(call: Callable[[], Awaitable[T]]) -> T:

@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
+from aiokafka.client import AIOKafkaClient
 
 from sagabus_bus.errors import BusError, translated
 
-__all__ = ["close_consumer"]
+__all__ = ["close_client", "close_consumer"]
 
 FORCE_TIMEOUT_S: Final = 3.0
 
@@ -41,9 +42,24 @@ async def _force(consumer: AIOKafkaConsumer) -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks, timeout=FORCE_TIMEOUT_S)
+    await close_client(consumer._client)  # noqa: SLF001  (`stop` works only once)
+
+
+async def close_client(client: AIOKafkaClient) -> None:
+    """Close every connection of a driver's client. Never raises, never hangs; may be called twice.
+
+    The client's task that keeps the metadata leaves its error, had it died, to whoever awaits it:
+    the driver's `close` would end there, with all connections open.
+    """
+    keeper, client._sync_task = client._sync_task, None  # noqa: SLF001
+    if keeper is not None:
+        keeper.cancel()
+        await asyncio.wait({keeper}, timeout=FORCE_TIMEOUT_S)
+        if keeper.done() and not keeper.cancelled():
+            keeper.exception()  # looked at: it was told when it was met
     with suppress(BusError), translated("close connections"):
         async with asyncio.timeout(FORCE_TIMEOUT_S):
-            await consumer._client.close()  # noqa: SLF001  (`stop` works only once)
+            await client.close()
 
 
 def _tasks(consumer: AIOKafkaConsumer) -> Iterator[asyncio.Task[Any]]:

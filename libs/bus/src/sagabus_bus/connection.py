@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sagabus_bus.driver import prepare_driver
+
 __all__ = ["KafkaConnection", "NamesKafka"]
 
 METADATA_MAX_AGE_MS = 30_000
@@ -34,6 +36,7 @@ class KafkaConnection:
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments that every aiokafka client shares."""
+        prepare_driver()
         return {
             "bootstrap_servers": [server.strip() for server in self.bootstrap.split(",")],
             "client_id": self.client_id,

@@ -144,13 +144,14 @@ def translate(error: BaseException, doing: str) -> BusError:
 def translated(doing: str) -> Iterator[None]:
     """Let only our errors out of a block that calls the driver.
 
-    The driver asserts on the state of a client that failed in the background, and lets out the
-    cancellation of its own requests when a connection breaks: to us both are outages. A real
-    cancellation of the calling task passes. Put `asyncio.timeout` inside the block.
+    The driver asserts on the state of a client that failed in the background, lets out what the
+    event loop says of a closed transport (RuntimeError) and the cancellation of its own requests
+    when a connection breaks: to us all are outages. A real cancellation of the calling task
+    passes. Put `asyncio.timeout` inside the block.
     """
     try:
         yield
-    except (kafka.KafkaError, OSError, AssertionError) as error:
+    except (kafka.KafkaError, OSError, AssertionError, RuntimeError) as error:
         raise translate(error, doing) from error
     except asyncio.CancelledError as error:
         task = asyncio.current_task()

@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import ProducerClosed
 from aiokafka.partitioner import murmur2
 
+from sagabus_bus.closing import close_client
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.errors import (
     BusError,
@@ -161,17 +162,15 @@ class ProducerSession:
         producer = self._producer
         accumulator, sender = producer._message_accumulator, producer._sender  # noqa: SLF001
         accumulator.fail_all(ProducerClosed())
+        await close_client(producer.client)
+        _cancel(sender.sender_task)
         with suppress(BusError), translated("abandon a producer"):
             async with asyncio.timeout(ABANDON_TIMEOUT_S):
-                await producer.client.close()
-                _cancel(sender.sender_task)
                 await producer.stop()
         # A second cancel breaks the driver's wait for requests that get no answer, a second close
         # a connection that such a request has opened again.
         _cancel(sender.sender_task)
-        with suppress(BusError), translated("abandon a producer"):
-            async with asyncio.timeout(ABANDON_TIMEOUT_S):
-                await producer.client.close()
+        await close_client(producer.client)
 
     def identity(self) -> tuple[int, int]:
         """Return the producer id and epoch that the broker gave."""

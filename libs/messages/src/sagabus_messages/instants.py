@@ -37,14 +37,25 @@ _DAY_MS = 86_400_000
 
 def parse_instant(text: object) -> int:
     """Return epoch milliseconds. Raises `invalid_instant` for any other form of text or type."""
-    if isinstance(text, str) and _FORM.fullmatch(text):
+    if not isinstance(text, str):
+        raise _malformed(text)
+    return _parse(text)
+
+
+@lru_cache(maxsize=1024)  # as below; what is refused is not kept
+def _parse(text: str) -> int:
+    if _FORM.fullmatch(text):
         try:
             since = datetime.fromisoformat(text[:-1]) - _EPOCH
         except ValueError:
             pass  # the form is right, the calendar is not (30 February)
         else:
             return since.days * _DAY_MS + since.seconds * 1000 + since.microseconds // 1000
-    raise MessageError(
+    raise _malformed(text)
+
+
+def _malformed(text: object) -> MessageError:
+    return MessageError(
         "invalid_instant", f"{str(text)[:40]!a} must be written like 2026-01-31T12:00:00.000Z"
     )
 

@@ -107,9 +107,8 @@ def admit(
     if effect.halt is not None:
         if ask.recovery_operation_id in {None, effect.halt.recovery_operation_id}:
             return Answer(_still_halted(ask, effect.halt.reason), activation)
-        effect = replace(effect, halt=None)
-    after = activation.replacing(ask.about, effect)
-    return _RULES[ask.phase, ask.target](_Case(rules, after, ask, expired))
+        activation = activation.replacing(ask.about, replace(effect, halt=None))
+    return _RULES[ask.phase, ask.target](_Case(rules, activation, ask, expired))
 
 
 def known_reply(activation: Activation, ask: Ask) -> Reply | None:

@@ -9,12 +9,12 @@ from typing import Final
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import MessageError, Record
+from sagabus_participant.dispatch import Due
 from sagabus_participant.handling import Handling
 from sagabus_participant.orders import Order, read_order
 from sagabus_participant.session import JOURNAL, Session
 from sagabus_participant.shell import Shell
 from sagabus_participant.together import Together
-from sagabus_participant.watch import Due
 from sagabus_runtime import failpoints
 from sagabus_store import Claim, Connection, inbox, outbox
 

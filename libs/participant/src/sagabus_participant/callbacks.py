@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sagabus_core.vocabulary import Phase
 from sagabus_participant.admission import Call
+from sagabus_participant.dispatch import Due
 from sagabus_participant.errors import CallbackError
 from sagabus_participant.handling import Handling
 from sagabus_participant.journal import EffectState
@@ -11,7 +12,6 @@ from sagabus_participant.orders import read_order, unpack_record
 from sagabus_participant.outcomes import Rejected, Succeeded, finding_of
 from sagabus_participant.session import JOURNAL
 from sagabus_participant.shell import Shell
-from sagabus_participant.watch import Due
 from sagabus_store import Connection
 
 __all__ = ["Callbacks"]

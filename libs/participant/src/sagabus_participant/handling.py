@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import assert_never
 
 from sagabus_participant.admission import Answer, Call, Ignore, Run, admit
+from sagabus_participant.dispatch import Due
 from sagabus_participant.journal import Activation, Finding, Reply
 from sagabus_participant.orders import Order, read_input
 from sagabus_participant.session import Session
 from sagabus_participant.settlement import Later, Settled, settle
 from sagabus_participant.telemetry import EVENT_CONFLICT, EVENT_EXPIRED
-from sagabus_participant.watch import Due
 from sagabus_runtime.logs import get_logger
 from sagabus_runtime.telemetry import log_fields
 

@@ -9,7 +9,7 @@ instead of running a handler, so once one of them is durable no later EXECUTE ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from sagabus_core.payload import Payload
@@ -89,8 +89,8 @@ class Activation:
     def replacing(self, about: Phase, effect: Effect) -> Activation:
         """Return this activation with another effect in the place of that one."""
         if about is Phase.COMPENSATE:
-            return replace(self, compensate=effect)
-        return replace(self, execute=effect)
+            return Activation(self.execute, effect)
+        return Activation(effect, self.compensate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,8 @@ class Ask:
     @property
     def about(self) -> Phase:
         """The effect in question: COMPENSATE, or EXECUTE for everything else."""
-        return Phase.COMPENSATE if Phase.COMPENSATE in {self.phase, self.target} else Phase.EXECUTE
+        undo = Phase.COMPENSATE
+        return undo if self.phase is undo or self.target is undo else Phase.EXECUTE
 
 
 @dataclass(frozen=True, slots=True)

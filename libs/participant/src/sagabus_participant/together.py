@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from sagabus_participant.calls import Calls
+from sagabus_participant.dispatch import Due
 from sagabus_participant.handling import Handling
 from sagabus_participant.journal import Finding, Found
 from sagabus_participant.session import Session
 from sagabus_participant.settlement import Later
-from sagabus_participant.watch import Due
 
 __all__ = ["MOST", "Together"]
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from opentelemetry import trace
-from pydantic import BaseModel
 
-from sagabus_core.canonical import JsonValue
-from sagabus_core.vocabulary import Phase
-from sagabus_messages import json_value
-from sagabus_participant.admission import Call
-from sagabus_participant.journal import Activation
-from sagabus_participant.orders import Order
+from sagabus_participant.dispatch import Due, context_fields
 from sagabus_participant.telemetry import (
     ATTRIBUTE_ATTEMPT,
     ATTRIBUTE_CALL,
@@ -36,17 +29,7 @@ from sagabus_runtime.telemetry import (
     parse_traceparent,
 )
 
-__all__ = ["Due", "Watch", "context_fields"]
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A call that admission has granted; `given` is the input of EXECUTE."""
-
-    order: Order
-    call: Call
-    activation: Activation
-    given: BaseModel | None = None
+__all__ = ["Watch"]
 
 
 class Watch:
@@ -138,32 +121,3 @@ def _span(tracing: Tracing, due: Due) -> Iterator[str | None]:
     )
     with trace.use_span(span or trace.INVALID_SPAN, end_on_exit=True):
         yield here
-
-
-def context_fields(due: Due, traceparent: str | None) -> dict[str, Any]:
-    """Return the fields of a `Context`."""
-    order = due.order
-    command = order.command
-    undoing = due.call.about is Phase.COMPENSATE
-    return {
-        "saga_id": command.saga_id,
-        "tenant": command.tenant,
-        "workflow": command.workflow,
-        "business_key": command.business_key,
-        "step": command.step,
-        "activation": command.activation,
-        "phase": command.phase,
-        "target": command.target,
-        "attempt": command.attempt,
-        "idempotency_key": order.compensate_id if undoing else order.execute_id,
-        "execute_key": order.execute_id,
-        "expires_at_ms": command.expires_at_ms,
-        "output": _output(due.activation),
-        "recovery_operation_id": command.recovery_operation_id,
-        "traceparent": traceparent,
-    }
-
-
-def _output(activation: Activation) -> JsonValue:
-    output = activation.execute.output
-    return json_value(output) if output is not None else None

@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 
 from sagabus_bus import record_fields
+from sagabus_participant.dispatch import Due
 from sagabus_participant.handling import Handling
 from sagabus_participant.journal import Finding
 from sagabus_participant.orders import Order, read_order, unpack_record
@@ -17,7 +18,6 @@ from sagabus_participant.session import JOURNAL, WORK, Session
 from sagabus_participant.settlement import Later
 from sagabus_participant.shell import Shell
 from sagabus_participant.telemetry import EVENT_RECEIPT_DELAYED
-from sagabus_participant.watch import Due
 from sagabus_runtime import failpoints
 from sagabus_runtime.backoff import BackOff
 from sagabus_runtime.logs import get_logger

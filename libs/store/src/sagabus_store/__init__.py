@@ -17,6 +17,7 @@ from sagabus_store.errors import (
     StoreError,
     StoreRejected,
     StoreUnavailable,
+    translate,
     translated,
 )
 from sagabus_store.inbox import Claim, InboxWindow
@@ -48,5 +49,6 @@ __all__ = [
     "outbox",
     "require_current",
     "roles",
+    "translate",
     "translated",
 ]

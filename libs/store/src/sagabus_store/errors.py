@@ -44,6 +44,7 @@ deployment that is ahead of its schema (42), credentials and missing databases (
 files (F0, XX). Every other class (22 and 23 above all, also 54: an index entry too large) comes
 from the data: retrying would hold a partition for ever."""
 
+_CLOSED_TRANSPORT: Final = "the handler is closed"
 _CHECK_VIOLATION: Final = "23514"
 _INVALID_VALUE: Final = "22000"
 _COMMIT_LOST: Final = frozenset({"40003", "57P01", "57P02", "57P03"})
@@ -94,8 +95,7 @@ def translate(error: BaseException) -> StoreError | None:
         case asyncpg.InterfaceError() if isinstance(error, ValueError):
             # The driver cannot even encode the value: out of range, a lone surrogate.
             return StoreRejected("store_rejected", str(error), _INVALID_VALUE)
-        case asyncpg.InterfaceError() | asyncpg.InternalClientError():
-            # The driver reports a connection that closed under it this way too.
+        case _ if _is_about_a_connection(error):
             return StoreUnavailable("store_unavailable", f"connection: {error}")
         case OSError() | TimeoutError() | EOFError():
             return StoreUnavailable("store_unavailable", f"{type(error).__name__}: {error}")
@@ -124,6 +124,13 @@ def translated() -> Iterator[None]:
         if found is None:
             raise
         raise found from error
+
+
+def _is_about_a_connection(error: BaseException) -> bool:
+    if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError):
+        return True  # the driver reports a connection that closed under it this way too
+    # What uvloop says of a write between the end of a transport and the news of it.
+    return isinstance(error, RuntimeError) and _CLOSED_TRANSPORT in str(error)
 
 
 def _from_sqlstate(sqlstate: str, message: str, constraint: str) -> StoreError:

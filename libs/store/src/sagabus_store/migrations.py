@@ -2,11 +2,13 @@
 
 A component is a folder of a package with files `0001_name.sql`, `0002_...`. Each file runs in its
 own transaction with a short lock timeout, so that it gives way to running old code instead of
-stopping it. A released file is never edited: its checksum is recorded.
+stopping it; an index on a table that may be big is built outside one (`online`). A released file
+is never edited: its checksum is recorded.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ import asyncpg
 from sagabus_runtime import get_logger
 from sagabus_store.database import Connection
 from sagabus_store.errors import MigrationError, translated
+from sagabus_store.online import build_online, is_online
 from sagabus_store.queries import Queries
 
 __all__ = [
@@ -38,6 +41,9 @@ _SQL = Queries("sagabus_store", "sql/migrations.sql", "sql/catalogue.sql")
 EVENT_APPLIED: Final = "migrations.applied"
 LOCK_TIMEOUT_MS: Final = 3_000
 MIGRATORS_WAIT_MS: Final = 120_000
+MIGRATORS_STEP_S: Final = 0.1
+ONLINE_WAIT_MS: Final = 120_000
+"""How long a build outside a transaction waits for the transactions that run; it stops nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +112,7 @@ async def migrate(dsn: str, components: Sequence[Component], schema: str = "publ
             dsn, timeout=10, server_settings={"application_name": "sagabus-migrate"}
         )
         try:
-            await conn.execute(f"set lock_timeout = {MIGRATORS_WAIT_MS}")
-            await conn.execute(_SQL["lock_migrations"])
+            await _lock_out_others(conn)
             await conn.execute(f"set lock_timeout = {LOCK_TIMEOUT_MS}")
             await _use_schema(conn, schema)
             await conn.execute(_SQL["create_version_table"])
@@ -155,13 +160,29 @@ async def _use_schema(conn: Connection, schema: str) -> None:
 async def _apply(conn: Connection, component: Component) -> list[Migration]:
     pending = await _pending(conn, component)
     for step in pending:
-        async with conn.transaction():
-            await conn.execute(step.text)
-            await conn.execute(
-                _SQL["record_migration"], step.component, step.version, step.name, step.checksum
-            )
+        if is_online(step.text):
+            await conn.execute(f"set lock_timeout = {ONLINE_WAIT_MS}")
+            await build_online(conn, step.label, step.text)
+            await conn.execute(f"set lock_timeout = {LOCK_TIMEOUT_MS}")
+            await _record(conn, step)
+        else:
+            async with conn.transaction():
+                await conn.execute(step.text)
+                await _record(conn, step)
         get_logger().info(EVENT_APPLIED, migration=step.label)
     return pending
+
+
+async def _record(conn: Connection, step: Migration) -> None:
+    await conn.execute(
+        _SQL["record_migration"], step.component, step.version, step.name, step.checksum
+    )
+
+
+async def _lock_out_others(conn: Connection) -> None:
+    async with asyncio.timeout(MIGRATORS_WAIT_MS / 1000):
+        while not await conn.fetchval(_SQL["try_lock_migrations"]):  # noqa: ASYNC110 - another process holds it
+            await asyncio.sleep(MIGRATORS_STEP_S)
 
 
 async def _pending(conn: Connection, component: Component) -> list[Migration]:

@@ -31,29 +31,31 @@ async def append(conn: Connection, rows: Sequence[OutboxRow]) -> None:
 
     The caller holds a lock that orders the writers of each row's key (the saga's row).
     """
-    if not rows:
-        return
-    await conn.execute(
-        SQL["append_outbox"],
+    if rows:
+        await conn.execute(SQL["append_outbox"], *_columns(rows))
+
+
+async def append_locked(conn: Connection, rows: Sequence[OutboxRow]) -> None:
+    """Append `rows` for callers who hold no lock of the keys: take transaction locks first.
+
+    One statement. Writers of the same (topic, key) wait for each other until commit; a second
+    call in the same transaction can deadlock with another one, which is retryable: call it once.
+    """
+    stripes = sorted({_stripe(row.topic, row.key) for row in rows if row.key is not None})
+    if stripes:
+        await conn.execute(SQL["append_outbox_locked"], *_columns(rows), LOCK_SPACE, stripes)
+    else:
+        await append(conn, rows)
+
+
+def _columns(rows: Sequence[OutboxRow]) -> tuple[list[object], ...]:
+    return (
         [shard_of(row.key) for row in rows],
         [row.topic for row in rows],
         [row.key for row in rows],
         [pack_headers(row.headers) for row in rows],
         [row.value for row in rows],
     )
-
-
-async def append_locked(conn: Connection, rows: Sequence[OutboxRow]) -> None:
-    """Append `rows` for callers who hold no lock of the keys: take transaction locks first.
-
-    Two statements. Writers of the same (topic, key) wait for each other until commit; a second
-    call in the same transaction can deadlock with another one, which is retryable: call it once.
-    """
-    stripes = sorted({_stripe(row.topic, row.key) for row in rows if row.key is not None})
-    if stripes:
-        # A statement of its own: ids must be drawn after the locks are held.
-        await conn.execute(SQL["lock_outbox_keys"], LOCK_SPACE, stripes)
-    await append(conn, rows)
 
 
 def _stripe(topic: str, key: bytes) -> int:

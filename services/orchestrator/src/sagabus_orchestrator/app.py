@@ -11,6 +11,7 @@ from sagabus_bus import BatchHandler, BatchSubscriber, BusMetrics, KafkaConnecti
 from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
+from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.census import Census, CensusGauges
 from sagabus_orchestrator.config import OrchestratorSettings
@@ -42,6 +43,8 @@ COMPONENTS = (
     Component("orchestrator", "sagabus_orchestrator", "sql/migrations"),
     Component("upkeep", "sagabus_orchestrator", "sql/upkeep"),
     Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
+    Component("identity", "sagabus_orchestrator", "sql/identity"),
+    Component("audit", "sagabus_orchestrator", "sql/audit"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
@@ -85,6 +88,7 @@ class OrchestratorService:
         self._tracing = Tracing.start("sagabus-orchestrator")
         self._events = OrchestratorEvents(registry, self._tracing)
         self._upkeep_events = UpkeepEvents(registry)
+        self._pages_held = held_gauge(registry)
         self._bus_metrics = BusMetrics(registry)
         self._census_gauges = CensusGauges(registry)
         self._open = AsyncExitStack()
@@ -158,6 +162,7 @@ class OrchestratorService:
             Loop("definitions", watcher.run),
             Loop("lookout", lookout.run),
             Loop("census", census.run),
+            Loop("horizon", Horizon(database, self._pages_held).run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
 

@@ -9,6 +9,7 @@ from datetime import datetime
 import asyncpg
 
 from sagabus_messages import Topics
+from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.recovery import SQL
 from sagabus_orchestrator.works import stored_record, stored_result
@@ -70,12 +71,19 @@ class Leftovers:
         All or none: raises `NotFound` if one does not wait (any more), `Refused`
         (`invalid_operation`) without a reason.
         """
-        if not reason.strip() or not actor.strip():
-            raise Refused("invalid_operation", "say who discards them, and why")
+        numbers = ", ".join(map(str, ids))
+        act = Act(kind="recovery:discard", by=By(actor, reason), subject=f"early {numbers}")
+        async with Trail(self._database).refusals_of(act):
+            if not reason.strip() or not actor.strip():
+                raise Refused("invalid_operation", "say who discards them, and why")
+            return await self._discard(ids, act)
+
+    async def _discard(self, ids: Sequence[int], act: Act) -> list[int]:
         async with self._database.transaction() as conn:
-            found = await conn.fetch(SQL["discard_early"], list(ids), actor, reason)
+            found = await conn.fetch(SQL["discard_early"], list(ids), act.by.actor, act.by.reason)
             done = sorted(int(row["id"]) for row in found)
             missing = sorted(set(ids) - set(done))
             if missing:
                 raise NotFound("not_found", f"no early answer {missing[0]} waits")
+            await record(conn, act, f"discarded {len(done)}")
         return done

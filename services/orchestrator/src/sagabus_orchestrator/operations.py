@@ -19,6 +19,7 @@ from sagabus_core.engine import (
     Resume,
     decide,
     preview,
+    required_permissions,
 )
 from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
 from sagabus_core.payload import Payload
@@ -27,6 +28,8 @@ from sagabus_messages import Topics
 from sagabus_messages.errors import MessageError
 from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator import rows, signals
+from sagabus_orchestrator.audit.acts import Permit, operation_act, permission_text
+from sagabus_orchestrator.audit.trail import Act, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
@@ -54,6 +57,10 @@ class OperationOutcome:
     commands: tuple[str, ...]
     repeated: bool = False
 
+    def __str__(self) -> str:
+        issued = f", issued {'; '.join(self.commands)}" if self.commands else ""
+        return f"{self.status}, revision {self.revision}{issued}"
+
     def body(self) -> dict[str, object]:
         """Return the stored form."""
         return {
@@ -80,21 +87,28 @@ class Operations:
         self._topics = topics
         self._watcher = watcher
         self._manual_close_enabled = manual_close_enabled
+        self._trail = Trail(database)
 
-    async def perform(self, tenant: str, saga_id: str, event: ManagementEvent) -> OperationOutcome:
+    async def perform(
+        self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
+    ) -> OperationOutcome:
         """Do an operation once. The same operation id again returns the first outcome.
 
         Raises `NotFound` (also for another tenant's saga), `Refused` (`operation_id_reused`,
-        `manual_close_disabled`, `invalid_operation`), and from the engine `OperationRefused`
-        (`precondition_failed`) and `StaleSnapshot`. Nothing is written then.
+        `manual_close_disabled`, `invalid_operation`), from the engine `OperationRefused`
+        (`precondition_failed`) and `StaleSnapshot`, and whatever `permit` raises. Nothing is
+        changed then, and the audit tells of the refusal.
         """
-        self._check(event)
-        async with self._database.transaction() as conn:
-            entry = await self._lock(conn, tenant, saga_id)
-            earlier = await self._earlier(conn, tenant, saga_id, event)
-            if earlier is not None:
-                return earlier
-            outcome = await self._apply(conn, entry, event)
+        act = operation_act(tenant, saga_id, event)
+        async with self._trail.refusals_of(act):
+            self._check(event)
+            async with self._database.transaction() as conn:
+                entry = await self._lock(conn, tenant, saga_id)
+                earlier = await self._earlier(conn, tenant, saga_id, event)
+                if earlier is not None:
+                    return earlier
+                act = replace(act, workflow=entry.snapshot.workflow)
+                outcome = await self._apply(conn, entry, event, act, permit)
         entry.end_spans()
         return outcome
 
@@ -152,11 +166,19 @@ class Operations:
         )
 
     async def _apply(
-        self, conn: Connection, entry: Entry, event: ManagementEvent
+        self,
+        conn: Connection,
+        entry: Entry,
+        event: ManagementEvent,
+        act: Act,
+        permit: Permit | None,
     ) -> OperationOutcome:
         quotas = await rows.lock_quotas(conn, [entry.snapshot.tenant])
         here = await present(conn, [entry.snapshot.saga_id])
         now = here.now_ms
+        permissions = required_permissions(entry.definition, entry.snapshot, event, now)
+        if permit is not None:
+            permit(permissions)
         decision = decide(entry.definition, entry.snapshot, event, now)
         scene, early = Scene(self._topics, now, Tracing.of_host()), EarlyResults()
         if here.early:
@@ -182,7 +204,9 @@ class Operations:
         ]
         await outbox.append(conn, [*entry.rows, *dead])
         await reach("orchestrator.after-outbox")
-        return await self._record(conn, entry, event, decision, now)
+        outcome = await self._record(conn, entry, event, decision, now)
+        await record(conn, replace(act, permission=permission_text(permissions)), str(outcome))
+        return outcome
 
     async def _record(
         self, conn: Connection, entry: Entry, event: ManagementEvent, decision: Decision, now: int

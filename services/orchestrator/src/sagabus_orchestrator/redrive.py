@@ -10,12 +10,14 @@ from sagabus_core.errors import SagabusError
 from sagabus_core.names import MAX_BODY_BYTES
 from sagabus_messages import Command, Kind, OutboxRow, Record, Topics
 from sagabus_orchestrator import letters, rows
+from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
 from sagabus_orchestrator.edits import edited_row, try_decode
 from sagabus_orchestrator.errors import OrphanedInstances, Refused, RivalStart, StaleCatalog
 from sagabus_orchestrator.letters import FOREIGN, SQL, Deed, Letter
 from sagabus_orchestrator.outcome import Outcome
+from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_orchestrator.works import read_batch
 from sagabus_store import Connection, Database, InboxWindow, now_ms, outbox
 
@@ -39,13 +41,20 @@ class DeadLetters:
     """Redrives and discards; any number of operators at once."""
 
     def __init__(
-        self, database: Database, topics: Topics, watcher: CatalogWatcher, window: InboxWindow
+        self,
+        database: Database,
+        topics: Topics,
+        watcher: CatalogWatcher,
+        window: InboxWindow,
+        mode: RecoveryMode = RecoveryMode.OFF,
     ) -> None:
         self._database = database
+        self._mode = mode
         self._topics = topics
         self._watcher = watcher
         self._window_ms = window.days * 86_400_000
         self._assumed: list[str] = []
+        self._trail = Trail(database)
 
     async def perform(self, letter_id: str, deed: Deed, *, dry_run: bool = False) -> LetterOutcome:
         """Do a deed to one letter once; the same operation id again returns the first outcome.
@@ -55,6 +64,12 @@ class DeadLetters:
         `still_refused`, `command_expired`, `not_redrivable`, and what `edited_row` refuses.
         Nothing is changed then.
         """
+        if dry_run:
+            return await self._twice(letter_id, deed, dry_run=True)
+        async with self._trail.refusals_of(_act(letter_id, None, deed)):
+            return await self._twice(letter_id, deed, dry_run=False)
+
+    async def _twice(self, letter_id: str, deed: Deed, *, dry_run: bool) -> LetterOutcome:
         _check(deed)
         try:
             return await self._once(letter_id, deed, dry_run=dry_run)
@@ -92,6 +107,7 @@ class DeadLetters:
         await letters.close(
             conn, letter, "discarded" if deed.kind == "discard" else "redriven", deed, effect
         )
+        await record(conn, _act(letter.id, letter, deed), effect)
         return LetterOutcome(letter, effect)
 
     async def _earlier(self, conn: Connection, letter: Letter, deed: Deed) -> LetterOutcome | None:
@@ -137,7 +153,8 @@ class DeadLetters:
         now = await now_ms(conn)
         intake = read_batch([record], self._topics, now_ms=now, window_ms=self._window_ms)
         try:
-            outcome = await Desk(conn, self._topics, self._watcher.current).settle(intake)
+            desk = Desk(conn, self._topics, self._watcher.current, self._mode)
+            outcome = await desk.settle(intake)
         except SagabusError as error:
             if error.retryable:
                 raise
@@ -168,11 +185,23 @@ class DeadLetters:
         return f"sent to {row.topic}" + (" as edited" if edited is not None else "")
 
 
+def _act(letter_id: str, letter: Letter | None, deed: Deed) -> Act:
+    place = "" if letter is None else f" {'/'.join(map(str, letter.place))}"
+    return Act(
+        kind=f"dlt:{deed.kind}",
+        by=By(deed.actor, deed.reason, deed.operation_id),
+        subject=f"{letter_id}{place}",
+        saga_id=None if letter is None else letter.saga_id,
+    )
+
+
 def _told(outcome: Outcome) -> str:
     if outcome.repeats:
         return "absorbed: it had been handled before"
     if outcome.deferred:
         return "deferred: the saga is paused and applies it on resume"
+    if outcome.early:
+        return "kept: it is applied as soon as its command is issued (recovery mode)"
     if outcome.refused:
         return "answered START_REFUSED"
     return "applied" + "".join(_status(outcome))

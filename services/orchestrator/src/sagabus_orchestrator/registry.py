@@ -11,6 +11,8 @@ import asyncpg
 from sagabus_core.canonical import JsonValue, canonical_bytes
 from sagabus_core.definitions import Conditions, Definition, DefinitionState, parse_definition
 from sagabus_messages import Topics, parse_strict
+from sagabus_orchestrator.audit.acts import definition_act
+from sagabus_orchestrator.audit.trail import LOCAL, Act, By, Trail, record
 from sagabus_orchestrator.catalog import GLOBAL, SQL, DefinitionRef
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_store import Connection, Database
@@ -57,18 +59,22 @@ def parse_document(raw: bytes, conditions: Conditions) -> Definition:
 
 
 class Registry:
-    """Changes definitions; replicas notice by the generation, without a restart."""
+    """Changes definitions; replicas notice by the generation, without a restart.
+
+    The audit tells of every change and of every refusal; what changes nothing leaves no row.
+    """
 
     def __init__(self, database: Database, conditions: Conditions, topics: Topics) -> None:
         self._database = database
         self._conditions = conditions
         self._topics = topics
+        self._trail = Trail(database)
 
     def parse(self, raw: bytes) -> Definition:
         """Return a valid definition, or raise: `InvalidDefinition` names every problem at once."""
         return parse_document(raw, self._conditions)
 
-    async def publish(self, raw: bytes) -> Published:
+    async def publish(self, raw: bytes, by: By = LOCAL) -> Published:
         """Add a definition as DRAFT; publishing the same content again changes nothing.
 
         Raises `Refused` (`definition_conflict`) if the version exists with other content.
@@ -76,20 +82,21 @@ class Registry:
         definition = self.parse(raw)
         ref = DefinitionRef(definition.tenant or GLOBAL, definition.workflow, definition.version)
         document = canonical_bytes(_plain(definition.document))
+        fresh = Published(ref, definition.digest, DefinitionState.DRAFT, document)
+        async with self._trail.refusals_of(definition_act("publish", ref, by)):
+            return await self._publish(fresh, by)
+
+    async def _publish(self, fresh: Published, by: By) -> Published:
+        ref = fresh.ref
         async with self._database.transaction() as conn:
             await conn.fetchval(SQL["next_generation"])
             known = await self._find(conn, ref)
             if known is None:
-                await conn.execute(
-                    SQL["publish_definition"],
-                    ref.scope,
-                    ref.workflow,
-                    ref.version,
-                    definition.digest,
-                    document,
-                )
-                return Published(ref, definition.digest, DefinitionState.DRAFT, document)
-        if known.digest != definition.digest:
+                values = (ref.scope, ref.workflow, ref.version, fresh.digest, fresh.document)
+                await conn.execute(SQL["publish_definition"], *values)
+                await record(conn, definition_act("publish", ref, by), f"digest {fresh.digest}")
+                return fresh
+        if known.digest != fresh.digest:
             raise Refused(
                 "definition_conflict",
                 f"{ref.workflow} {ref.version} is published with other content: "
@@ -97,28 +104,29 @@ class Registry:
             )
         return known
 
-    async def activate(self, ref: DefinitionRef, missing_topics: TopicCheck) -> Published:
+    async def activate(
+        self, ref: DefinitionRef, missing_topics: TopicCheck, by: By = LOCAL
+    ) -> Published:
         """Let starts use a version. Refused (`topics_missing`) until its topics exist.
 
         The `.dlt` topics too: the orchestrator reads them, and is not ready without.
         """
-        published = await self.get(ref)
-        catalogue = self._topics.catalogue(self.parse(published.document).participants)
-        wanted = [spec.name for spec in catalogue if spec.participant is not None]
-        missing = list(await missing_topics(wanted))
-        if missing:
-            raise Refused(
-                "topics_missing", f"create these topics first: {', '.join(sorted(missing))}"
-            )
-        return await self._move(ref, DefinitionState.ACTIVE)
+        act = definition_act("activate", ref, by)
+        async with self._trail.refusals_of(act):
+            await self._require_topics(await self.get(ref), missing_topics)
+            return await self._move(ref, DefinitionState.ACTIVE, act)
 
-    async def deprecate(self, ref: DefinitionRef) -> Published:
+    async def deprecate(self, ref: DefinitionRef, by: By = LOCAL) -> Published:
         """Let only those starts use a version that name it."""
-        return await self._move(ref, DefinitionState.DEPRECATED)
+        act = definition_act("deprecate", ref, by)
+        async with self._trail.refusals_of(act):
+            return await self._move(ref, DefinitionState.DEPRECATED, act)
 
-    async def retire(self, ref: DefinitionRef) -> Published:
+    async def retire(self, ref: DefinitionRef, by: By = LOCAL) -> Published:
         """Let no start use a version. Refused (`definition_in_use`) while instances run on it."""
-        return await self._move(ref, DefinitionState.RETIRED)
+        act = definition_act("retire", ref, by)
+        async with self._trail.refusals_of(act):
+            return await self._move(ref, DefinitionState.RETIRED, act)
 
     async def get(self, ref: DefinitionRef) -> Published:
         """Return a published definition, or raise `NotFound`."""
@@ -135,7 +143,16 @@ class Registry:
         listed = [Published.of(row) for row in found]
         return sorted(listed, key=lambda p: (p.ref.workflow, p.ref.scope, p.ref.version))
 
-    async def _move(self, ref: DefinitionRef, state: DefinitionState) -> Published:
+    async def _require_topics(self, published: Published, missing_topics: TopicCheck) -> None:
+        catalogue = self._topics.catalogue(self.parse(published.document).participants)
+        wanted = [spec.name for spec in catalogue if spec.participant is not None]
+        missing = list(await missing_topics(wanted))
+        if missing:
+            raise Refused(
+                "topics_missing", f"create these topics first: {', '.join(sorted(missing))}"
+            )
+
+    async def _move(self, ref: DefinitionRef, state: DefinitionState, act: Act) -> Published:
         async with self._database.transaction() as conn:
             # The exclusive lock of this row comes before the count: a start holds it shared until
             # its commit, so that no instance can slip in between counting and retiring.
@@ -152,6 +169,8 @@ class Registry:
             await conn.execute(
                 SQL["change_state"], ref.scope, ref.workflow, ref.version, state.value
             )
+            if found.state is not state:
+                await record(conn, act, f"{found.state} to {state}")
         return Published(ref, found.digest, state, found.document)
 
     async def _require_unused(self, conn: Connection, ref: DefinitionRef) -> None:

@@ -11,16 +11,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    TypeAdapter,
-    ValidationError,
     model_validator,
 )
 from pydantic_settings import NoDecode
 
-from sagabus_runtime import KafkaSettings, PostgresSettings, SettingsError
+from sagabus_runtime import KafkaSettings, PostgresSettings
 from sagabus_runtime.settings import PostgresDsn
 
-__all__ = ["OutboxSource", "RelaySettings", "read_sources"]
+__all__ = ["OutboxSource", "RelaySettings"]
 
 
 class OutboxSource(BaseModel):
@@ -47,16 +45,6 @@ def _read_sources(value: object) -> object:
 
 IDLE_LOOKS_PER_S = 400
 Sources = Annotated[tuple[OutboxSource, ...], NoDecode, BeforeValidator(_read_sources)]
-
-
-def read_sources(text: str) -> tuple[OutboxSource, ...]:
-    """Return what a value of SAGABUS_OUTBOXES names. Raises `SettingsError`."""
-    try:
-        found: tuple[OutboxSource, ...] = TypeAdapter(Sources).validate_python(text)
-    except ValidationError as cause:
-        problem = cause.errors(include_url=False, include_input=False)[0]["msg"]
-        raise SettingsError("invalid_settings", f"SAGABUS_OUTBOXES: {problem}") from cause
-    return found
 
 
 class RelaySettings(KafkaSettings, PostgresSettings):

@@ -1,5 +1,6 @@
 -- name: lock_activations
 -- Create what is missing of these activations, lock all in id order, return their forward effects.
+-- A row that this statement inserted has no xmax: nothing else can be known about its activation.
 insert into participant_effect as e (effect_id, activation_id, saga_id, step)
 select given.activation_id, given.activation_id, given.saga_id, given.step
 from unnest($1::uuid[], $2::uuid[], $3::text[]) as given (activation_id, saga_id, step)
@@ -7,7 +8,8 @@ order by given.activation_id
 on conflict (effect_id) do update set touched_at = clock_timestamp()
 returning e.effect_id, e.state, e.reason_code, e.reason_detail, e.output_content_type,
     e.output_schema_id, e.output, e.intent_command_id, e.halt_code, e.halt_detail,
-    e.halt_operation_id, (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
+    e.halt_operation_id, e.xmax = 0 as is_new,
+    (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
 
 -- name: load_effects
 -- Undo effects of activations whose lock is held.
@@ -67,12 +69,15 @@ on conflict (effect_id) do update set
 -- The command under which this effect was called last, for a callback; null once it is settled.
 select state, intent_record from participant_effect where effect_id = $1::uuid
 
--- name: load_answers
--- Remembered answers to these commands.
-select command_id, ordinal, status, terminal_status, reason_code, reason_detail,
-    (extract(epoch from answered_at) * 1000)::bigint as answered_at_ms
-from participant_answer
-where command_id = any($1::uuid[])
+-- name: load_past
+-- Of these commands: the remembered answer, and whether they already wait for a worker.
+select given.command_id, answer.ordinal, answer.status, answer.terminal_status, answer.reason_code,
+    answer.reason_detail, (extract(epoch from answer.answered_at) * 1000)::bigint as answered_at_ms,
+    work.command_id is not null as is_queued
+from unnest($1::uuid[]) as given (command_id)
+left join participant_answer as answer using (command_id)
+left join participant_work as work using (command_id)
+where answer.command_id is not null or work.command_id is not null
 
 -- name: save_answers
 -- Remember answers that the journal alone does not give again.

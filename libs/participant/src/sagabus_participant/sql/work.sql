@@ -1,7 +1,3 @@
--- name: load_queued
--- Which of these commands already wait for a worker.
-select command_id from participant_work where command_id = any($1::uuid[])
-
 -- name: enqueue
 -- Hand commands over to the workers.
 insert into participant_work (command_id, activation_id, lane, record, due_at, expires_at)

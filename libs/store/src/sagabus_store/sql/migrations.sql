@@ -1,6 +1,13 @@
--- name: lock_migrations
--- Hold off every other migrator of this database until the session ends.
-select pg_advisory_lock(hashtext('sagabus.migrations'))
+-- name: try_lock_migrations
+-- Hold off every other migrator of this database until the session ends; false: one is at work.
+-- Never waits inside the statement: an index that is built online waits for every statement that
+-- runs, and one that waits for this lock would wait for that index.
+select pg_try_advisory_lock(hashtext('sagabus.migrations'))
+
+-- name: index_state
+-- Return whether an index of the present schema is valid or invalid; null: there is none.
+select case when i.indisvalid then 'valid' else 'invalid' end
+from pg_index i where i.indexrelid = to_regclass($1)
 
 -- name: quote_identifier
 -- Quote a name for use in a statement that takes no parameters.

@@ -6,9 +6,20 @@ from unnest($1::smallint[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[])
     with ordinality as r (shard, topic, key, headers, value, position)
 order by r.position
 
--- name: lock_outbox_keys
--- Take the transaction locks of the given key stripes, in the order of the array.
-select count(pg_advisory_xact_lock($1::integer, stripe)) from unnest($2::integer[]) as stripe
+-- name: append_outbox_locked
+-- Take the transaction locks of the key stripes $7, in the order of the array, then append as above.
+-- An id is drawn for what the sort returns, and the sort needs `held`: so after the locks are held.
+with held as materialized (
+    select count(pg_advisory_xact_lock($6::integer, stripe)) as locks
+    from unnest($7::integer[]) as stripe
+)
+insert into outbox (shard, topic, key, headers, value)
+select r.shard, r.topic, r.key, r.headers, r.value
+from held
+cross join unnest($1::smallint[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[])
+    with ordinality as r (shard, topic, key, headers, value, position)
+where held.locks > 0
+order by r.position
 
 -- name: fetch_outbox
 -- Return the first $2 records of each of the shards $1, in id order within a shard.

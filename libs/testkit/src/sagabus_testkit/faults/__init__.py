@@ -7,7 +7,9 @@ from sagabus_testkit.faults.backup import PostgresBackup
 from sagabus_testkit.faults.commits import CommitCutter, CommitFate
 from sagabus_testkit.faults.disk import SmallDisk
 from sagabus_testkit.faults.kafka import add_partitions, rebalance_storm, rewind_group
+from sagabus_testkit.faults.lasting import hold
 from sagabus_testkit.faults.network import DatabaseLine, FaultyNetwork, Line
+from sagabus_testkit.faults.records import produce_again, read_records
 
 __all__ = [
     "CommitCutter",
@@ -18,6 +20,9 @@ __all__ = [
     "PostgresBackup",
     "SmallDisk",
     "add_partitions",
+    "hold",
+    "produce_again",
+    "read_records",
     "rebalance_storm",
     "rewind_group",
 ]

@@ -10,18 +10,24 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from sagabus_core.vocabulary import Phase, ResultStatus
 from sagabus_messages import OutboxRow, Record
-from sagabus_participant import Participant, Rejected, Succeeded
+from sagabus_participant import (
+    ExternalContext,
+    LocalContext,
+    Participant,
+    Rejected,
+    Succeeded,
+)
 from sagabus_participant.admission import Answer, Call, Ignore, Run, admit
+from sagabus_participant.dispatch import Due, answer, context_fields, failure
 from sagabus_participant.journal import EffectState, Finding, Found
 from sagabus_participant.orders import Order, read_input, read_order
 from sagabus_participant.outcomes import finding_of
 from sagabus_participant.settlement import Later, Settled, settle
 from sagabus_participant.step import Context
-from sagabus_testkit.memory.calling import Due, call_handler, external_context, local_context
 from sagabus_testkit.memory.errors import KitError
 from sagabus_testkit.memory.journal import Journal
 from sagabus_testkit.memory.network import Network, describe
@@ -146,7 +152,7 @@ class MemoryParticipant:
         finding = Finding(Found.FAILED)
         with suppress(RolledBack):
             async with self.resources.begin() as conn:
-                finding = await self._call(due, local_context(due, conn))
+                finding = await self._call(due, LocalContext(**_fields(due, conn=conn)))
                 if not commits or finding.kind is not Found.SUCCEEDED:
                     roll_back()
         return finding
@@ -178,7 +184,7 @@ class MemoryParticipant:
         if fault.crash is Crash.BEFORE_CALL:
             self._leave(work)
             return
-        finding = await self._call(due, external_context(due, self.resources.outside))
+        finding = await self._call(due, ExternalContext(**_fields(due, db=self.resources.outside)))
         if fault.crash is Crash.AFTER_CALL:
             self._leave(work)
         elif fault.slow_ms:
@@ -237,15 +243,15 @@ class MemoryParticipant:
         command = due.order.command
         handler = due.call.value.partition("_")[0].lower()
         self.calls.append(Called(command.saga_id, command.activation, handler))
-        raised: list[Exception] = []
-        finding = await call_handler(due, ctx, raised.append)
-        for error in raised:
+        try:
+            finding = await answer(due, ctx)
+        except Exception as error:  # noqa: BLE001  # this is the supervised edge of foreign code
             self._note(due.order, handler, error)
-        if not raised:
-            reason = f" {finding.reason.code}" if finding.reason else ""
-            output = finding.output.body.decode() if finding.output else ""
-            said = f"{command.activation}.{handler}: {finding.kind.value}{reason}  {output}"
-            self._tell(due.order, "ƒ", said.rstrip())
+            return failure(due, error)
+        reason = f" {finding.reason.code}" if finding.reason else ""
+        output = finding.output.body.decode() if finding.output else ""
+        said = f"{command.activation}.{handler}: {finding.kind.value}{reason}  {output}"
+        self._tell(due.order, "ƒ", said.rstrip())
         return finding
 
     def _note(self, order: Order, handler: str, error: Exception) -> None:
@@ -288,3 +294,7 @@ def _said(outcome: Succeeded | Rejected) -> str:
     if isinstance(outcome, Rejected):
         return f"REJECTED {outcome.reason}"
     return f"{ResultStatus.SUCCEEDED}{data_of(outcome.output)}"
+
+
+def _fields(due: Due, **fake: object) -> dict[str, Any]:
+    return {**context_fields(due, due.order.meta.traceparent), **fake}

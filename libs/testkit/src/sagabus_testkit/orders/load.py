@@ -21,11 +21,16 @@ STUCK: Final = "STUCK"
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast orders are started and how long their outcomes are waited for."""
+    """How fast orders are started and how long their outcomes are waited for.
+
+    What an outage of Kafka held up is started right after it, so that the rate holds on average;
+    no chunk may wait longer than `start_within_s`.
+    """
 
     chunk: int = 20
     every_s: float = 0.5
     within_s: float = 180.0
+    start_within_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,7 @@ class Finished:
     status: str
     reason_code: str | None
     latency_ms: int
+    started_at_ms: int = 0
 
     @property
     def is_as_expected(self) -> bool:
@@ -81,11 +87,7 @@ async def run_orders(
         system.connection, system.topics, name="orders", listener=heard
     ) as client:
         harming = asyncio.create_task(do_harm())
-        handles: list[SagaHandle] = []
-        for first in range(0, len(orders), pace.chunk):
-            chunk = [order.command for order in orders[first : first + pace.chunk]]
-            handles += await client.start_all(chunk, timeout_s=60)
-            await asyncio.sleep(pace.every_s)
+        handles = await _start(client, orders, pace)
         deadline = time.monotonic() + pace.within_s
         pairs = zip(orders, handles, strict=True)
         finished = await asyncio.gather(*(_finish(client, o, h, deadline) for o, h in pairs))
@@ -95,6 +97,16 @@ async def run_orders(
     return list(finished)
 
 
+async def _start(client: SagabusClient, orders: Sequence[Order], pace: Pace) -> list[SagaHandle]:
+    handles: list[SagaHandle] = []
+    begun = time.monotonic()
+    for number, first in enumerate(range(0, len(orders), pace.chunk), 1):
+        chunk = [order.command for order in orders[first : first + pace.chunk]]
+        handles += await client.start_all(chunk, timeout_s=pace.start_within_s)
+        await asyncio.sleep(max(0.0, begun + number * pace.every_s - time.monotonic()))
+    return handles
+
+
 async def _finish(
     client: SagabusClient, order: Order, handle: SagaHandle, deadline: float
 ) -> Finished:
@@ -102,6 +114,8 @@ async def _finish(
         outcome = await client.wait(handle, timeout_s=max(0.0, deadline - time.monotonic()))
     except OutcomePending:
         waited_ms = int(time.time() * 1000) - handle.started_at_ms
-        return Finished(order, STUCK, None, waited_ms)
+        return Finished(order, STUCK, None, waited_ms, handle.started_at_ms)
     latency_ms = max(0, outcome.occurred_at_ms - handle.started_at_ms)
-    return Finished(order, str(outcome.status), outcome.reason_code, latency_ms)
+    return Finished(
+        order, str(outcome.status), outcome.reason_code, latency_ms, handle.started_at_ms
+    )

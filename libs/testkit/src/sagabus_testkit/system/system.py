@@ -116,6 +116,10 @@ class System:
         """The names of all processes."""
         return tuple(self._processes)
 
+    def replicas(self, service: str) -> tuple[str, ...]:
+        """Return the names of the processes of a service."""
+        return tuple(n for n in self._processes if n == service or n.startswith(f"{service}-"))
+
     @property
     def cards_url(self) -> str:
         """Where the card processor answers."""

@@ -15,9 +15,10 @@ from sagabus_cli import UsageError, current_connection, current_output
 from sagabus_core.definitions import Definition
 from sagabus_expressions import CelConditions
 from sagabus_messages.errors import MessageError
+from sagabus_orchestrator.audit.trail import By
 from sagabus_orchestrator.catalog import GLOBAL, DefinitionRef
 from sagabus_orchestrator.commands.graph import flowchart
-from sagabus_orchestrator.commands.session import with_database
+from sagabus_orchestrator.commands.session import actor, with_database
 from sagabus_orchestrator.errors import Refused
 from sagabus_orchestrator.registry import Published, Registry, parse_document
 from sagabus_store import Database
@@ -30,6 +31,7 @@ File = Annotated[Path, typer.Argument(help="The definition, a JSON file.")]
 Workflow = Annotated[str, typer.Argument(help="Name of the workflow.")]
 Version = Annotated[int, typer.Argument(help="Version of the definition.", min=1)]
 Tenant = Annotated[str, typer.Option("--tenant", help="Owner; none: the global definition.")]
+Why = Annotated[str, typer.Option("--reason", help="Why; kept in the audit.")]
 
 
 def _read(path: Path) -> bytes:
@@ -87,6 +89,7 @@ def validate(file: File) -> None:
 @app.command()
 def publish(
     file: File,
+    reason: Why = "",
     *,
     activate_it: Annotated[
         bool, typer.Option("--activate", help="Activate it too; its topics must exist.")
@@ -98,31 +101,38 @@ def publish(
 
     async def work(database: Database) -> Published:
         registry = _registry(database)
-        published = await registry.publish(raw)
+        by = By(actor(), reason)
+        published = await registry.publish(raw, by)
         if activate_it:
-            published = await registry.activate(published.ref, _missing_topics)
+            published = await registry.activate(published.ref, _missing_topics, by)
         return published
 
     _tell(with_database(work))
 
 
 @app.command()
-def activate(workflow: Workflow, version: Version, tenant: Tenant = GLOBAL) -> None:
+def activate(
+    workflow: Workflow, version: Version, tenant: Tenant = GLOBAL, reason: Why = ""
+) -> None:
     """Let starts use a version; refused until the topics of its participants exist."""
-    ref = DefinitionRef(tenant, workflow, version)
-    _steer(lambda registry: registry.activate(ref, _missing_topics))
+    ref, by = DefinitionRef(tenant, workflow, version), By(actor(), reason)
+    _steer(lambda registry: registry.activate(ref, _missing_topics, by))
 
 
 @app.command()
-def deprecate(workflow: Workflow, version: Version, tenant: Tenant = GLOBAL) -> None:
+def deprecate(
+    workflow: Workflow, version: Version, tenant: Tenant = GLOBAL, reason: Why = ""
+) -> None:
     """Let only those starts use a version that name it."""
-    _steer(lambda registry: registry.deprecate(DefinitionRef(tenant, workflow, version)))
+    ref, by = DefinitionRef(tenant, workflow, version), By(actor(), reason)
+    _steer(lambda registry: registry.deprecate(ref, by))
 
 
 @app.command()
-def retire(workflow: Workflow, version: Version, tenant: Tenant = GLOBAL) -> None:
+def retire(workflow: Workflow, version: Version, tenant: Tenant = GLOBAL, reason: Why = "") -> None:
     """Let no start use a version; refused while instances run on it."""
-    _steer(lambda registry: registry.retire(DefinitionRef(tenant, workflow, version)))
+    ref, by = DefinitionRef(tenant, workflow, version), By(actor(), reason)
+    _steer(lambda registry: registry.retire(ref, by))
 
 
 @app.command("list")

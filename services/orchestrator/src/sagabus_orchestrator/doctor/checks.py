@@ -18,6 +18,7 @@ __all__ = [
     "judge_retention",
     "judge_role",
     "judge_topics",
+    "judge_writer",
     "worst",
 ]
 
@@ -27,6 +28,7 @@ SKEW_FAIL_MS: Final = 60_000
 """Records more than 10 minutes ahead are refused; deadlines and fences suffer long before."""
 LAG_WARN: Final = 10_000
 OUTBOX_WARN_MS: Final = 10_000
+WRITER_WARN_MS: Final = 60_000
 
 
 class Level(StrEnum):
@@ -128,6 +130,15 @@ def judge_group(group: str, members: int, behind: int) -> Check:
         return Check("group", Level.FAIL, detail, "start the service that reads this group")
     level = Level.OK if behind < LAG_WARN else Level.WARN
     return Check("group", level, detail, "add replicas, or look for what holds them" * bool(behind))
+
+
+def judge_writer(pid: int | None, application: str | None, age_ms: int | None) -> Check:
+    """Judge the oldest transaction that has written: pages of journal and audit stop before it."""
+    if age_ms is None or age_ms < WRITER_WARN_MS:
+        return Check("writers", Level.OK, "no transaction writes for long")
+    who = f"{application or 'a session'} (pid {pid})"
+    detail = f"{who} has written and not ended for {age_ms / 1000:.0f} s: newest pages wait for it"
+    return Check("writers", Level.WARN, detail, "end that session, or wait for it")
 
 
 def judge_partitions(table: str, last_day_away: int | None, needed_days: int) -> Check:

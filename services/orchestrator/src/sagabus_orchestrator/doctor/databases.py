@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from sagabus_orchestrator.audit.fence import held_by
 from sagabus_orchestrator.catalog import SQL as REGISTRY
 from sagabus_orchestrator.doctor.checks import (
     Check,
@@ -16,6 +17,7 @@ from sagabus_orchestrator.doctor.checks import (
     judge_outbox,
     judge_partitions,
     judge_role,
+    judge_writer,
 )
 from sagabus_orchestrator.upkeep.jobs import SQL as UPKEEP
 from sagabus_store import (
@@ -60,6 +62,8 @@ async def examine_database(
         checks += [await _definitions(conn), *await _partitions(conn)]
         checks += await _reconciler(conn)
         checks += await _dead_letters(conn)
+        writer = await held_by(conn, 0)
+        checks.append(judge_writer(writer.pid, writer.application, writer.age_ms))
         outbox, topics = await examine_outbox(conn, "orchestrator")
     return [*checks, *outbox], topics
 

@@ -20,6 +20,14 @@ where k.id = any($1::uuid[])
 -- Return how many records still wait for the relay, and how many it has set aside.
 select (select count(*) from outbox) as waiting, (select count(*) from outbox_parked) as parked
 
+-- name: unsent_records
+-- Return the next records that the relay has to send.
+select topic, key, headers, value from outbox order by id limit $1
+
+-- name: effects
+-- Return what a participant's journal says of every effect.
+select effect_id::text as effect_id, state, halt_code from participant_effect
+
 -- name: undone
 -- Return how many commands a participant has accepted and not finished.
 select count(*) as commands from participant_work

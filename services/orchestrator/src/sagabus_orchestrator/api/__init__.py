@@ -1,0 +1,3 @@
+"""The HTTP API of the orchestrator."""
+
+__all__: list[str] = []

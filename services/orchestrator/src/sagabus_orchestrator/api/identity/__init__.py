@@ -1,0 +1,57 @@
+"""Identity: who asks, what they may do, for which tenants. Knows no web framework."""
+
+from sagabus_orchestrator.api.identity.authenticator import HeaderAuthenticator, open_authenticator
+from sagabus_orchestrator.api.identity.config import IdentitySettings, OidcIssuer
+from sagabus_orchestrator.api.identity.errors import (
+    CHALLENGE,
+    IdentityUnavailable,
+    PermissionDenied,
+    Unauthenticated,
+)
+from sagabus_orchestrator.api.identity.jwks import SigningKeys
+from sagabus_orchestrator.api.identity.key_text import KeyText
+from sagabus_orchestrator.api.identity.key_verifier import KeyVerifier
+from sagabus_orchestrator.api.identity.keys import ApiKey, ApiKeys, KeyRequest
+from sagabus_orchestrator.api.identity.permissions import (
+    ENGINE_PERMISSIONS,
+    OPERATION_PERMISSIONS,
+    ROLES,
+    Permission,
+    Role,
+    permissions_of,
+)
+from sagabus_orchestrator.api.identity.principal import (
+    ALL_TENANTS,
+    Authenticator,
+    Principal,
+    TenantScope,
+)
+from sagabus_orchestrator.api.identity.tokens import TokenVerifier
+
+__all__ = [
+    "ALL_TENANTS",
+    "CHALLENGE",
+    "ENGINE_PERMISSIONS",
+    "OPERATION_PERMISSIONS",
+    "ROLES",
+    "ApiKey",
+    "ApiKeys",
+    "Authenticator",
+    "HeaderAuthenticator",
+    "IdentitySettings",
+    "IdentityUnavailable",
+    "KeyRequest",
+    "KeyText",
+    "KeyVerifier",
+    "OidcIssuer",
+    "Permission",
+    "PermissionDenied",
+    "Principal",
+    "Role",
+    "SigningKeys",
+    "TenantScope",
+    "TokenVerifier",
+    "Unauthenticated",
+    "open_authenticator",
+    "permissions_of",
+]

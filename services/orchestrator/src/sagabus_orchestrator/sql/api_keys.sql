@@ -1,0 +1,37 @@
+-- name: find_key
+-- Find a key by its public part, with what the database clock says about it.
+select name, secret_sha256, roles, permissions, tenants, all_tenants, revoked_at is not null as revoked,
+       coalesce(expires_at <= clock_timestamp(), false) as expired,
+       coalesce(last_used_at < clock_timestamp() - interval '1 hour', true) as use_unnoted
+from api_key where id = $1
+
+-- name: note_use
+-- Note that a key was used, unless another replica did within the hour.
+update api_key set last_used_at = clock_timestamp()
+where id = $1 and coalesce(last_used_at < clock_timestamp() - interval '1 hour', true)
+
+-- name: insert_key
+-- Keep a new key unless its name is taken; returns its row then.
+insert into api_key
+    (id, name, secret_sha256, roles, permissions, tenants, all_tenants, created_at, created_by,
+     expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, clock_timestamp(), $8, clock_timestamp() + $9::interval)
+on conflict (name) do nothing
+returning id, name, roles, permissions, tenants, all_tenants, created_at, created_by, expires_at,
+          last_used_at, revoked_at, revoked_by
+
+-- name: list_keys
+-- List the keys whose tenants are all among the given ones (null: every key), by name.
+select id, name, roles, permissions, tenants, all_tenants, created_at, created_by, expires_at,
+       last_used_at, revoked_at, revoked_by
+from api_key
+where $1::text[] is null or (not all_tenants and tenants <@ $1::text[])
+order by name
+
+-- name: revoke_key
+-- Revoke a key of the given tenants (null: any); a second time changes nothing. Returns its row.
+update api_key
+set revoked_at = coalesce(revoked_at, clock_timestamp()), revoked_by = coalesce(revoked_by, $3)
+where name = $1 and ($2::text[] is null or (not all_tenants and tenants <@ $2::text[]))
+returning id, name, roles, permissions, tenants, all_tenants, created_at, created_by, expires_at,
+          last_used_at, revoked_at, revoked_by

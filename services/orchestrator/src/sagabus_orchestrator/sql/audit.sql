@@ -1,0 +1,30 @@
+-- name: record_done
+-- Record what was done, in the transaction of its effect.
+insert into audit (kind, actor, permission, tenant, workflow, saga_id, subject, operation_id,
+                   reason, expected, outcome, code, detail)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'done', '', $11)
+
+-- name: record_refused
+-- Record a refusal if its bucket $13 has room for $14 a minute, else count it; returns the row's
+-- number. The bucket is written first, so that the transaction has its id before the row a number.
+with budget as (
+    update refusal_budget b
+    set window_at = case when o.fresh then clock_timestamp() else b.window_at end,
+        written = case when o.fresh then 1 else least(b.written + 1, $14::bigint + 1) end,
+        withheld = case when o.fresh or b.written < $14::bigint then 0 else b.withheld + 1 end
+    from (
+        select bucket, withheld, window_at < clock_timestamp() - interval '1 minute' as fresh
+        from refusal_budget where bucket = $13 for update
+    ) as o
+    where b.bucket = o.bucket
+    returning b.written <= $14::bigint as has_room, o.withheld as withheld
+)
+insert into audit (kind, actor, permission, tenant, workflow, saga_id, subject, operation_id,
+                   reason, expected, outcome, code, detail, withheld)
+select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'refused', $11, $12, withheld
+from budget where has_room
+returning seq
+
+-- name: withheld
+-- Count the refusals that found no room and that no later row tells of yet.
+select coalesce(sum(withheld), 0)::bigint from refusal_budget

@@ -1,0 +1,50 @@
+"""`make bench`: every figure with its floor, into build/bench.json.
+
+`python -m tests.bench [--only engine,relay,participant,timer,saga] [--sagas N] [--seconds N]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from tests.bench import saga
+from tests.bench.report import keep
+
+__all__ = ["main"]
+
+ALONE = {
+    "engine": ("engine_rate",),
+    "participant": ("participant_rate",),
+    "relay": ("relay_rate",),
+    "timer": ("timer_rate", "100000"),
+}
+"""Each part by itself: a script that keeps its own figures."""
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--only", default=",".join((*ALONE, "saga")))
+    parser.add_argument("--sagas", type=int, default=10_000, help="sagas of the rate; 0: no rate")
+    parser.add_argument("--seconds", type=int, default=30, help="of the latency; 0: no latency")
+    wanted = parser.parse_args()
+    failed = []
+    for name in wanted.only.split(","):
+        if name == "saga":
+            keep(saga.measure(wanted.sagas, wanted.seconds))
+        elif name in ALONE:
+            script, *arguments = ALONE[name]
+            argv = [sys.executable, "-m", f"tests.bench.{script}", *arguments]
+            if subprocess.run(argv, check=False).returncode != 0:
+                failed.append(name)
+        else:
+            parser.error(f"no such benchmark: {name}")
+    if failed:
+        sys.stderr.write(f"failed: {', '.join(failed)}\n")
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
