@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from sagabus_core.errors import InvalidValue
 from sagabus_orchestrator.audit import FactPages, Wanted
-from sagabus_orchestrator.audit.horizon import Horizon
+from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.audit.pages import FactRow
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
