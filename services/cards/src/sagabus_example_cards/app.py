@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -11,7 +12,7 @@ import uvicorn
 
 from sagabus_core.errors import SagabusError
 from sagabus_example_cards.config import CardsSettings
-from sagabus_example_cards.http import application
+from sagabus_example_cards.http import HungUp, application
 from sagabus_example_cards.ledger import Ledger
 from sagabus_runtime.health import Health, Pulse
 from sagabus_runtime.lifecycle import Loop
@@ -67,6 +68,7 @@ class CardsService:
             timeout_graceful_shutdown=5,
         )
         server = _Server(config)
+        logging.getLogger("uvicorn.error").addFilter(HungUp())
         serving = asyncio.create_task(server.serve())
         try:
             while not pulse.stopping and not serving.done():

@@ -20,10 +20,12 @@ select
         where armed_at_ms < (select extract(epoch from now) * 1000 from clock)::bigint
         limit $1::int
     ) late) as overdue,
-    coalesce((
-        select greatest(extract(epoch from now) - min(armed_at_ms) / 1000.0, 0)
-        from saga, clock where armed_at_ms is not null group by now
-    ), 0)::float8 as overdue_s,
+    greatest(coalesce((
+        select extract(epoch from now) - (
+            select min(armed_at_ms) from saga where armed_at_ms is not null
+        ) / 1000.0
+        from clock
+    ), 0), 0)::float8 as overdue_s,
     (select count(*) from (select from deferred_message limit $1::int) kept) as deferred,
     coalesce((
         select greatest(extract(epoch from now - d.deferred_at), 0)
