@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import os
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,12 @@ class Shop:
     def ask(self, service: str, query: str) -> Any:
         """Return the first value of a query on a service's database."""
         return self.system.servers.postgres.ask(query, f"{self.system.name}_{service}")
+
+    def metrics(self, service: str) -> str:
+        """Return what a process tells Prometheus."""
+        port = self.system._environments[service]["SAGABUS_HEALTH_PORT"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
 
     async def dead_letters(self) -> int:
         """Return how many dead letters there are in all topics."""

@@ -112,7 +112,7 @@ def test_every_service_tells_what_the_table_says_and_names_no_saga(shop: Shop) -
     known = {name.removesuffix("_total"): set(LABEL.findall(labels)) for name, labels in rows}
     seen: set[str] = set()
     for name in shop.system.names:
-        for family in text_string_to_metric_families(shop.system.metrics(name)):
+        for family in text_string_to_metric_families(shop.metrics(name)):
             if not family.name.startswith("sagabus_"):
                 continue
             seen.add(family.name)

@@ -17,6 +17,8 @@ from sagabus_example_cards.config import CardsSettings
 from sagabus_example_inventory import app as inventory
 from sagabus_example_inventory.config import InventorySettings
 from sagabus_orchestrator import app as orchestrator
+from sagabus_orchestrator.api import app as api
+from sagabus_orchestrator.api.config import ApiSettings
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_relay import app as relay
 from sagabus_relay.config import RelaySettings
@@ -81,6 +83,7 @@ def registries() -> dict[str, CollectorRegistry]:
     with mock.patch.dict("os.environ", environment):
         services: dict[str, Any] = {
             "orchestrator": orchestrator.build(OrchestratorSettings()),
+            "api": api.build(ApiSettings()),
             "timer": timer.build(TimerSettings()),
             "relay": relay.build(RelaySettings()),
             "participant": inventory.build(InventorySettings()),

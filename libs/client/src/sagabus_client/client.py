@@ -15,6 +15,7 @@ from opentelemetry.trace import Span, SpanKind
 
 from sagabus_bus import (
     BusError,
+    BusMisconfigured,
     KafkaConnection,
     Published,
     Publisher,
@@ -183,7 +184,7 @@ class SagabusClient:
             try:
                 records = await self._tail.poll()
             except BusError as error:
-                if not error.retryable:
+                if not _passes_by_itself(error):
                     raise
                 await asyncio.sleep(_RETRY_S)
                 continue
@@ -202,7 +203,7 @@ class SagabusClient:
             try:
                 outcomes = await self._publisher.publish(waiting)
             except BusError as error:
-                if not error.retryable:
+                if not _passes_by_itself(error):
                     raise
                 await asyncio.sleep(_RETRY_S)
                 continue
@@ -250,6 +251,11 @@ class _Traces:
         """Tell about them."""
         for span in self._spans:
             span.end()
+
+
+def _passes_by_itself(error: BusError) -> bool:
+    """Say whether a caller may wait: what people must mend first he is told at once."""
+    return error.retryable and not isinstance(error, BusMisconfigured)
 
 
 def _handle(command: StartCommand, now_ms: int) -> SagaHandle:

@@ -112,7 +112,7 @@ class _SagaMetrics:
         for entry in outcome.entries:
             if entry.changed:
                 self._count_entry(entry, now_s, tally)
-        for work in outcome.answers:
+        for work in outcome.results:
             participant = work.meta.topic.participant or OTHER
             tally[self._results, (participant, work.body.phase, work.body.status)] += 1
         for code, count in outcome.refused.items():

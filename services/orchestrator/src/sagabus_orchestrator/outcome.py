@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sagabus_orchestrator.entry import Entry
+from sagabus_orchestrator.starts import StartAnswer
 from sagabus_orchestrator.works import Rejected, ResultWork
 
 __all__ = ["Outcome"]
@@ -16,14 +17,16 @@ __all__ = ["Outcome"]
 class Outcome:
     """Sagas that were in hand, and what became of messages that changed none.
 
-    `answers`: results that reached their saga; `refused`: starts, by the code that they were given;
-    `deferred`: of paused sagas; `early`: kept until their command is issued again.
+    `results`: those that reached their saga; `refused`: starts, by the code that they were given;
+    `deferred`: of paused sagas; `early`: kept until their command is issued again; `answers`: one
+    for each start that was claimed.
     """
 
     entries: Sequence[Entry] = ()
     repeats: int = 0
-    answers: list[ResultWork] = field(default_factory=list)
+    results: list[ResultWork] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     rejected: list[Rejected] = field(default_factory=list)
     deferred: list[ResultWork] = field(default_factory=list)
     early: list[ResultWork] = field(default_factory=list)
+    answers: list[StartAnswer] = field(default_factory=list)
