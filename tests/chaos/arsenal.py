@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 from sagabus_messages import OutboxRow, unpack_headers
@@ -15,6 +16,7 @@ from sagabus_testkit.faults import (
     FaultyNetwork,
     Line,
     hold,
+    patiently,
     produce_again,
     read_records,
     rebalance_storm,
@@ -135,13 +137,16 @@ class Arsenal:
         """Let records that wait for the relay arrive before it sends them, in any order."""
         await hold(lasts_s)
         owners = ["orchestrator"] if whom == "orchestrator" else [*PARTICIPANTS, "timer"]
-        rows = [
-            OutboxRow(row["topic"], row["key"], unpack_headers(row["headers"]), row["value"])
-            for owner in owners
-            for row in await rows_of(self.system, owner, "unsent_records", OVERTAKEN)
-        ]
+        rows = [row for owner in owners for row in await patiently(partial(self._unsent, owner))]
         early = await produce_again(self.system.connection, rows, chance)
         return f"{early} records before their turn"
+
+    async def _unsent(self, owner: str) -> list[OutboxRow]:
+        rows = await rows_of(self.system, owner, "unsent_records", OVERTAKEN)
+        return [
+            OutboxRow(row["topic"], row["key"], unpack_headers(row["headers"]), row["value"])
+            for row in rows
+        ]
 
     def _server(self, name: str) -> Kafka | Postgres:
         return self.stack.kafka if name == "kafka" else self.stack.postgres
