@@ -1,7 +1,7 @@
 """`make bench`: every figure with its floor, into build/bench.json.
 
 `python -m tests.bench [--only engine,relay,takeover] [--sagas N] [--seconds N]`
-Parts: engine, relay, takeover, reconciler, participant, timer, saga.
+Parts: engine, relay, takeover, reconciler, participant, participant-many, timer, saga.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = ["main"]
 ALONE = {
     "engine": ("engine_rate",),
     "participant": ("participant_rate",),
+    "participant-many": ("participant_rate", "many"),
     "relay": ("relay_rate",),
     "takeover": ("relay_takeover",),
     "reconciler": ("reconciler_scale", "100000"),

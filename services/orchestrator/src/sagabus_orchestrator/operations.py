@@ -35,6 +35,7 @@ from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.recovery import EarlyResults, present
 from sagabus_orchestrator.works import Rejected, received, stored_record, stored_result
+from sagabus_runtime import Tracing
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Connection, Database, Queries, now_ms, outbox
 
@@ -98,16 +99,24 @@ class Operations:
         (`precondition_failed`) and `StaleSnapshot`, and whatever `permit` raises. Nothing is
         changed then, and the audit tells of the refusal.
         """
-        act = operation_act(tenant, saga_id, event)
-        async with self._trail.refusals_of(act):
-            self._check(event)
-            async with self._database.transaction() as conn:
-                entry = await self._lock(conn, tenant, saga_id)
-                earlier = await self._earlier(conn, tenant, saga_id, event)
-                if earlier is not None:
-                    return earlier
-                act = replace(act, workflow=entry.snapshot.workflow)
-                return await self._apply(conn, entry, event, act, permit)
+        async with self._trail.refusals_of(operation_act(tenant, saga_id, event)):
+            return await self.attempt(tenant, saga_id, event, permit)
+
+    async def attempt(
+        self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
+    ) -> OperationOutcome:
+        """Do as `perform`, for a caller who keeps refusals in another place than the audit."""
+        self._check(event)
+        async with self._database.transaction() as conn:
+            entry = await self._lock(conn, tenant, saga_id)
+            earlier = await self._earlier(conn, tenant, saga_id, event)
+            if earlier is not None:
+                return earlier
+            act = operation_act(tenant, saga_id, event)
+            act = replace(act, workflow=entry.snapshot.workflow)
+            outcome = await self._apply(conn, entry, event, act, permit)
+        entry.end_spans()
+        return outcome
 
     async def dry_run(self, tenant: str, saga_id: str, event: ManagementEvent) -> Preview:
         """Return what the operation would do now; writes nothing. Raises as `perform` does."""
@@ -178,7 +187,7 @@ class Operations:
             permit(permissions)
         quotas.operate(entry.snapshot.tenant, now)
         decision = decide(entry.definition, entry.snapshot, event, now)
-        scene, early = Scene(self._topics, now), EarlyResults()
+        scene, early = Scene(self._topics, now, Tracing.of_host()), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
@@ -195,7 +204,7 @@ class Operations:
         await rows.write_sagas(conn, [entry], now)
         await early.write(conn, now)
         await rows.change_quotas(conn, quotas, now)
-        await signals.leave(conn, entry.metrics)
+        await signals.leave(conn, event.kind, entry.metrics)
         dead = [
             dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)
             for item in early.letters
@@ -241,7 +250,7 @@ class Operations:
         query = SAGAS["take_deferred" if write else "read_deferred"]
         found = sorted(await conn.fetch(query, entry.snapshot.saga_id), key=lambda row: row["id"])
         await reach("orchestrator.after-take-deferred")
-        scene = Scene(self._topics, now)
+        scene = Scene(self._topics, now, Tracing.of_host())
         letters: list[Rejected] = []
         for row in found:
             record = stored_record(row)
