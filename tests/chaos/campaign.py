@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from sagabus_testkit import LocalStack, StackError
+from sagabus_testkit import LocalStack, eventually
 from sagabus_testkit.faults import FaultyNetwork, hold
 from sagabus_testkit.orders import DEFINITION, Pace, make_orders, run_orders
 from sagabus_testkit.system import SERVICES, ServiceKind, System
@@ -27,6 +28,7 @@ REPLICAS: Final = {"orchestrator": 2, "relay": 2, "payment": 2}
 """Where a frozen owner has a rival that takes over."""
 _CHUNKS_PER_S: Final = 4
 _WATCH_S: Final = 0.5
+_READY_WITHIN_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class _Run:
     done: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     exits: Counter[str] = field(default_factory=Counter)
+    whole_after_s: float = 0.0
 
     async def all_faults(self) -> None:
         """Inflict every fault of the schedule at its time, then make everything whole again."""
@@ -75,15 +78,20 @@ class _Run:
                     group.create_task(self._inflict(fault))
         finally:
             watching.cancel()
+        over = time.monotonic()
         for name in self.arsenal.system.names:
             await self._revive(name)
+        self.whole_after_s = time.monotonic() - over
         self.tell(f"{self._clock()}  the faults are over, everything runs")
 
     async def _revive(self, name: str) -> None:
+        system = self.arsenal.system
+        await asyncio.to_thread(system.spawn, name)
         try:
-            await asyncio.to_thread(self.arsenal.system.restart, name)
-        except StackError as error:
-            self.failed.append(f"{name} does not come back: {error}")
+            ready = partial(asyncio.to_thread, system.is_ready, name)
+            await eventually(ready, within=_READY_WITHIN_S, what=f"{name} is ready")
+        except AssertionError:
+            self.failed.append(f"{name} is not ready {_READY_WITHIN_S:g} s after the faults")
 
     async def _inflict(self, fault: Fault) -> None:
         try:
@@ -150,4 +158,12 @@ async def _campaign(run: _Run) -> ChaosVerdict:
     run.tell(f"{run._clock()}  {run.ended} of {len(orders)} orders have ended")
     found = await find(system, finished, (begun_ms, int(campaign.seconds * 1000)))
     faults = Counter(run.done)
-    return ChaosVerdict(campaign.seed, campaign.seconds, found, faults, run.failed, run.exits)
+    return ChaosVerdict(
+        campaign.seed,
+        campaign.seconds,
+        found,
+        faults,
+        failed=run.failed,
+        exits=run.exits,
+        whole_after_s=run.whole_after_s,
+    )

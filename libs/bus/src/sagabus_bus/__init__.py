@@ -21,13 +21,14 @@ from sagabus_bus.errors import (
     WorkInterrupted,
     translate,
 )
-from sagabus_bus.events import BusMetrics, ConsumerEvents
+from sagabus_bus.events import BusMetrics, ConsumerEvents, record_fields
 from sagabus_bus.inspection import TopicInspector
 from sagabus_bus.isolation import Poison, isolate
 from sagabus_bus.lanes import Blocked, Held, Outcome, Published, Refused, Unacknowledged
 from sagabus_bus.ports import BatchHandler, Guard, Pulse, RowPublisher
 from sagabus_bus.producing import PublisherOptions, partition_of
 from sagabus_bus.publisher import Publisher
+from sagabus_bus.security import KafkaSecurity
 from sagabus_bus.subscriber import BatchSubscriber, Subscription
 from sagabus_bus.tail import Tail
 from sagabus_bus.worker import BatchWorker, WorkerOptions
@@ -49,6 +50,7 @@ __all__ = [
     "Guard",
     "Held",
     "KafkaConnection",
+    "KafkaSecurity",
     "Outcome",
     "PartitionLag",
     "Poison",
@@ -76,5 +78,6 @@ __all__ = [
     "partition_of",
     "read_dead_letter",
     "reason_of",
+    "record_fields",
     "translate",
 ]

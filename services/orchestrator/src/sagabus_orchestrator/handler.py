@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import Record, Topics
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
+from sagabus_orchestrator.entry import SPAN_BATCH
 from sagabus_orchestrator.errors import OrphanedInstances, RivalStart, StaleCatalog
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.works import Intake, SweepWork, read_batch
+from sagabus_orchestrator.works import UNVERIFIED, Intake, SweepWork, read_batch
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
-from sagabus_store import Database, InboxWindow, Queries, outbox
+from sagabus_store import Connection, Database, InboxWindow, Queries, outbox
 
-__all__ = ["DatabaseClock", "Handler", "Sweeper"]
+__all__ = ["Beside", "DatabaseClock", "Handler", "Sweeper"]
 
 SQL = Queries("sagabus_orchestrator", "sql/sagas.sql")
+
+Beside: TypeAlias = Callable[[Connection, Outcome], Awaitable[None]]
+"""What else belongs into a transaction; it is called again where the batch is decided again."""
 
 
 class DatabaseClock:
@@ -57,6 +61,8 @@ class Handler:
         mode: RecoveryMode = RecoveryMode.OFF,
     ) -> None:
         self.mode = mode
+        self.verifier = UNVERIFIED
+        """What checks the signatures of results; set before the first batch."""
         self._database = database
         self._topics = topics
         self._watcher = watcher
@@ -67,26 +73,35 @@ class Handler:
     async def process(self, records: Sequence[Record]) -> None:
         """Decide a batch in one transaction; all of it is durable afterwards, or none."""
         intake = read_batch(
-            records, self._topics, now_ms=await self._clock.now_ms(), window_ms=self._window_ms
+            records,
+            self._topics,
+            now_ms=await self._clock.now_ms(),
+            window_ms=self._window_ms,
+            verifier=self.verifier,
         )
         await self.settle(intake)
 
-    async def settle(self, intake: Intake) -> Outcome:
-        """Decide what passed the door in one transaction."""
+    async def settle(self, intake: Intake, beside: Beside | None = None) -> Outcome:
+        """Decide what passed the door in one transaction; `beside` adds to it behind all locks."""
         try:
-            outcome = await self._decide(intake)
+            outcome = await self._decide(intake, beside)
         except (OrphanedInstances, StaleCatalog):
             await self._watcher.refresh()
-            outcome = await self._decide(intake)
+            outcome = await self._decide(intake, beside)
         except RivalStart:
-            outcome = await self._decide(intake)
+            outcome = await self._decide(intake, beside)
         self._events.settled(outcome)
         return outcome
 
-    async def _decide(self, intake: Intake) -> Outcome:
-        async with self._database.transaction() as conn:
-            desk = Desk(conn, self._topics, self._watcher.current, self.mode)
-            return await desk.settle(intake)
+    async def _decide(self, intake: Intake, beside: Beside | None) -> Outcome:
+        tracing = self._events.tracing
+        with tracing.batch_span(SPAN_BATCH, _traces(intake)):
+            async with self._database.transaction() as conn:
+                desk = Desk(conn, self._topics, self._watcher.current, self.mode, tracing)
+                outcome = await desk.settle(intake)
+                if beside is not None:
+                    await beside(conn, outcome)
+                return outcome
 
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
         """Set a poison record aside through the outbox, without a claim."""
@@ -95,6 +110,10 @@ class Handler:
         async with self._database.transaction() as conn:
             await outbox.append_locked(conn, [row])
         self._events.dead_lettered(record, reason)
+
+
+def _traces(intake: Intake) -> Iterator[str | None]:
+    return (work.meta.traceparent for work in intake.works if not isinstance(work, SweepWork))
 
 
 class Sweeper:
@@ -138,7 +157,7 @@ class Sweeper:
         async with self._database.connection() as conn:
             limit_ms = await self._database.now_ms() - self._grace_ms
             rows = await conn.fetch(SQL["overdue_sagas"], limit_ms, self._passed_over(), self.BATCH)
-        works = [SweepWork(str(row["id"])) for row in rows]
+        works = [SweepWork(str(row["id"]), row["traceparent"]) for row in rows]
         if works:
             self._events.swept(len(works))
             await self._decide(works)
@@ -153,7 +172,7 @@ class Sweeper:
                 raise
             if len(works) == 1:
                 self._broken[works[0].saga_id] = time.monotonic()
-                self._events.sweep_failed(works[0].saga_id, error)
+                self._events.sweep_failed(works[0], error)
                 return
             for work in works:
                 await self._decide([work])
