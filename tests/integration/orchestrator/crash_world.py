@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -21,12 +22,18 @@ from sagabus_core.canonical import JsonValue
 from sagabus_core.engine import ManagementEvent, Retry
 from sagabus_core.vocabulary import Phase, ResultStatus, SagaStatus
 from sagabus_messages import Command, Record, decode, unpack_headers
+from sagabus_orchestrator.audit import By
+from sagabus_orchestrator.errors import NotFound
+from sagabus_orchestrator.holds import SQL as HOLDS
 from sagabus_orchestrator.recovery import RecoveryMode
+from sagabus_orchestrator.switchboard import Releaser, Switchboard
 from sagabus_runtime import failpoints
 
 from .support import TOPICS, Rig, open_rig, operation, order, pause, resume
 
 R = ResultStatus
+HOLD = "00000000-0000-4000-8000-000000000001"
+ADA = By("ada", "because")
 HOUR_MS = 3_600_000
 
 KEYS = ("success", "rejection", "unknown", "paused", "halted")
@@ -59,7 +66,14 @@ class Act:
     event: ManagementEvent
 
 
-Input: TypeAlias = Record | Act
+@dataclass(frozen=True)
+class Switch:
+    """An operator holds the shipping participant, or releases it and waits until all go on."""
+
+    is_set: bool
+
+
+Input: TypeAlias = Record | Act | Switch
 
 
 def slow(value: JsonValue) -> JsonValue:
@@ -116,6 +130,8 @@ class World:
             found.insert(0, rig.result_record(command, participant="shipping", at_ms=at_ms))
         if place == ("paused", "charge", Phase.EXECUTE, 1):
             found = [Act(key, pause("op-pause")), *found, Act(key, resume("op-resume"))]
+        if place == ("rejection", "charge", Phase.EXECUTE, 1):
+            found = [Switch(is_set=True), *found, Switch(is_set=False)]
         if place == ("halted", "charge", Phase.COMPENSATE, 1):
             found.append(Act(key, Retry(operation("op-retry"))))
         return found
@@ -125,7 +141,7 @@ class World:
         while todo := (await self.inputs())[self.position :]:
             batch: list[Record] = []
             for item in todo if self.position else todo[:1]:
-                if isinstance(item, Act):
+                if not isinstance(item, Record):
                     break
                 batch.append(item)
             if batch:
@@ -136,8 +152,23 @@ class World:
                 self.acknowledge(1)
 
     async def act(self, item: Input) -> None:
+        if isinstance(item, Switch):
+            await self.switch(is_set=item.is_set)
+            return
         assert isinstance(item, Act)
         await self.rig.operations.perform("acme", self.rig.saga(item.key), item.event)
+
+    async def switch(self, *, is_set: bool) -> None:
+        if is_set:
+            values = (HOLD, "participant", "shipping", "", "ada", "because")
+            await self.rig.run(HOLDS["set_hold"], *values)
+            return
+        with suppress(NotFound):  # the process died behind it
+            await Switchboard(self.rig.database).release("participant", "shipping", ADA)
+        releaser = Releaser(self.rig.database, self.rig.operations)
+        while await self.rig.count("held_saga"):
+            await self.rig.run("update upkeep_job set due_at = 'epoch'")  # a lease of the dead
+            await releaser.tick()
 
     @property
     def position(self) -> int:
