@@ -88,7 +88,7 @@ class BatchSubscriber:
 
         A `run` of `sagabus_runtime.lifecycle.Loop`: opens its consumer inside and may be
         cancelled and run again. Raises retryable errors to be run again: `BusUnavailable`,
-        `TopicUnavailable`; others: `BusMisconfigured`.
+        `TopicUnavailable`, `BusMisconfigured`.
         """
         async with TopicAdmin(self._connection) as admin:
             await admin.require(self._subscription.topics)
