@@ -37,7 +37,10 @@ __all__ = [
     "keep",
     "letter_id_of",
     "listed",
+    "owner",
+    "page",
     "read_letter",
+    "unknown",
 ]
 
 SQL: Final = Queries("sagabus_orchestrator", "sql/dead_letters.sql")
@@ -144,7 +147,10 @@ def _claimed_tenant(source: Record) -> str | None:
     except SagabusError:
         return None
     tenant = body.get("tenant") if isinstance(body, dict) else None
-    return tenant if isinstance(tenant, str) and 1 <= len(tenant) <= TENANT_MAX else None
+    if not isinstance(tenant, str):
+        return None
+    # Only what Postgres can store: a letter that cannot be kept has no letter of its own.
+    return tenant if tenant.isprintable() and 1 <= len(tenant) <= TENANT_MAX else None
 
 
 def _foreign(record: Record) -> DeadLetter:
@@ -181,7 +187,7 @@ async def keep(conn: Connection, letters: Sequence[Letter]) -> None:
         [_text(letter.reason.detail) for letter in letters],
         [letter.attempts for letter in letters],
         [_text(letter.first_seen) for letter in letters],
-        [None if letter.tenant is None else _text(letter.tenant) for letter in letters],
+        [letter.tenant for letter in letters],
     )
 
 
@@ -189,16 +195,39 @@ async def find(conn: Connection, letter_id: str) -> Letter:
     """Return a letter. Raises `NotFound`."""
     row = await conn.fetchrow(SQL["find_letter"], letter_id)
     if row is None:
-        raise NotFound(
-            "not_found", f"no dead letter {letter_id} is kept here: see `sagabus dlt list`"
-        )
+        raise unknown(letter_id)
     return Letter.of(row)
+
+
+def unknown(letter_id: str) -> NotFound:
+    """Return what is said of a letter that is not kept, or not there for whoever asks."""
+    return NotFound("not_found", f"no dead letter {letter_id} is kept here: see `sagabus dlt list`")
 
 
 async def listed(conn: Connection, wanted: LetterFilter, limit: int) -> list[Letter]:
     """Return letters by topic, partition and offset: the order in which they may be redriven."""
     values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga, wanted.tenant)
     return [Letter.of(row) for row in await conn.fetch(SQL["list_letters"], *values, limit)]
+
+
+async def page(
+    conn: Connection,
+    wanted: LetterFilter,
+    limit: int,
+    beyond: tuple[str, int, int] | None = None,
+    tenants: Sequence[str] | None = None,
+) -> list[Letter]:
+    """Return letters in the same order beyond a place; `tenants`: theirs alone, see `owner`."""
+    values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga)
+    place = beyond or (None, None, None)
+    found = await conn.fetch(SQL["letters_page"], *values, *place, limit, tenants)
+    return [Letter.of(row) for row in found]
+
+
+async def owner(conn: Connection, letter: Letter) -> str | None:
+    """Return whose a letter is: its saga's tenant, else whom it names, None where nobody knows."""
+    found: str | None = await conn.fetchval(SQL["letter_owner"], letter.id)
+    return found
 
 
 async def close(
