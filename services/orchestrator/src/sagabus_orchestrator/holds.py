@@ -74,8 +74,7 @@ class Holds:
         if hold is not None:
             raise Held(
                 "issuing_held",
-                f"{hold.target} {hold.name} is held by {hold.actor} ({hold.reason}): release it "
-                "first (sagabus hold release)",
+                f"{hold.target} {hold.name} is held by an operator: wait until it is released",
                 hold.id,
             )
 
