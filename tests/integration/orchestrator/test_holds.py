@@ -25,9 +25,10 @@ def switchboard(rig: Rig) -> Switchboard:
 
 async def let_go(rig: Rig) -> list[Command]:
     """Let everything go on that a released hold has paused; return what is issued then."""
-    releaser = Releaser(rig.database, rig.operations)
-    while await releaser.tick():
+    releaser, found = Releaser(rig.database, rig.operations), 1
+    while found:
         await rig.run("update upkeep_job set due_at = 'epoch'")
+        found = await releaser.tick()
     return commands(await rig.read_outbox())
 
 
