@@ -13,7 +13,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -22,18 +21,14 @@ from sagabus_core.canonical import JsonValue
 from sagabus_core.engine import ManagementEvent, Retry
 from sagabus_core.vocabulary import Phase, ResultStatus, SagaStatus
 from sagabus_messages import Command, Record, decode, unpack_headers
-from sagabus_orchestrator.audit import By
-from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.holds import SQL as HOLDS
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.switchboard import Releaser, Switchboard
 from sagabus_runtime import failpoints
 
 from .support import TOPICS, Rig, open_rig, operation, order, pause, resume
 
 R = ResultStatus
 HOLD = "00000000-0000-4000-8000-000000000001"
-ADA = By("ada", "because")
 HOUR_MS = 3_600_000
 
 KEYS = ("success", "rejection", "unknown", "paused", "halted")
@@ -68,7 +63,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Switch:
-    """An operator holds the shipping participant, or releases it and waits until all go on."""
+    """An operator holds the shipping participant, or releases it; then each saga is resumed."""
 
     is_set: bool
 
@@ -131,7 +126,8 @@ class World:
         if place == ("paused", "charge", Phase.EXECUTE, 1):
             found = [Act(key, pause("op-pause")), *found, Act(key, resume("op-resume"))]
         if place == ("rejection", "charge", Phase.EXECUTE, 1):
-            found = [Switch(is_set=True), *found, Switch(is_set=False)]
+            resumed = Act(key, resume("op-release"))
+            found = [Switch(is_set=True), *found, Switch(is_set=False), resumed]
         if place == ("halted", "charge", Phase.COMPENSATE, 1):
             found.append(Act(key, Retry(operation("op-retry"))))
         return found
@@ -159,16 +155,12 @@ class World:
         await self.rig.operations.perform("acme", self.rig.saga(item.key), item.event)
 
     async def switch(self, *, is_set: bool) -> None:
+        place = ("participant", "shipping", "", "ada", "because")
         if is_set:
-            values = (HOLD, "participant", "shipping", "", "ada", "because")
-            await self.rig.run(HOLDS["set_hold"], *values)
+            await self.rig.run(HOLDS["set_hold"], HOLD, *place)
             return
-        with suppress(NotFound):  # the process died behind it
-            await Switchboard(self.rig.database).release("participant", "shipping", ADA)
-        releaser = Releaser(self.rig.database, self.rig.operations)
-        while await self.rig.count("held_saga"):
-            await self.rig.run("update upkeep_job set due_at = 'epoch'")  # a lease of the dead
-            await releaser.tick()
+        await self.rig.run(HOLDS["release_hold"], *place)
+        await self.rig.run("delete from held_saga")
 
     @property
     def position(self) -> int:
