@@ -45,8 +45,7 @@ def pack_headers(headers: Headers) -> bytes:
     """Return headers as length-prefixed bytes: the `headers` column of every outbox table."""
     parts: list[bytes] = []
     for name, value in headers:
-        encoded = name.encode()
-        parts += [_LENGTH.pack(len(encoded)), encoded, _LENGTH.pack(len(value)), value]
+        parts += (_packed_name(name), _LENGTH.pack(len(value)), value)
     return b"".join(parts)
 
 
@@ -62,6 +61,12 @@ def unpack_headers(packed: bytes) -> Headers:
         position = value_at + _LENGTH.size + length
         headers.append((_text(name), packed[value_at + _LENGTH.size : position]))
     return tuple(headers)
+
+
+@lru_cache(maxsize=256)
+def _packed_name(name: str) -> bytes:
+    encoded = name.encode()
+    return _LENGTH.pack(len(encoded)) + encoded
 
 
 @lru_cache(maxsize=256)
