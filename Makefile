@@ -37,7 +37,7 @@ test: setup ## unit, architecture, contract, integration and acceptance tests on
 test-unit: setup ## the tests that need no server, in seconds
 	$(BIN)/pytest -m "not stack and not drill"
 
-drills: setup ## outage drills on real servers and services, 15 minutes; build/drills.json
+drills: setup ## outage drills on real servers and services, 11 minutes; build/drills.json
 	$(BIN)/pytest tests/drills tests/chaos -m drill
 
 chaos: setup ## kill, cut, freeze and repeat everything under load: SECONDS=60 SEED=random; build/chaos.json
@@ -49,7 +49,7 @@ model-check: setup ## explore every reachable state of small sagas (10 minutes);
 conformance: setup ## prove a running participant: PARTICIPANT=payment STEP=charge-card PAYLOAD=file.json OPTIONS=...
 	$(BIN)/sagabus conformance --participant $(PARTICIPANT) --step $(STEP) --payload $(PAYLOAD) $(OPTIONS)
 
-bench: setup ## measure parts and whole beside their floors, 5 minutes; build/bench.json
+bench: setup ## measure parts and whole beside their floors, 7 minutes; build/bench.json
 	$(BIN)/python -m tests.bench
 
 format: setup ## rewrite the code in the house format
@@ -69,7 +69,8 @@ imports: setup ## the import rules
 contracts: setup ## regenerate contracts/ from the code
 	$(BIN)/python -m sagabus_messages.export contracts
 
-ci: lint types imports test ## what CI runs
+# With DRILLS=yes in the environment (of .ci/run too) the outage drills run behind the tests.
+ci: lint types imports test $(if $(DRILLS),drills) ## what CI runs; DRILLS=yes: and the outage drills
 
 clean: ## remove what was built (keeps the download caches)
 	rm -rf $(VENV) build .stack .mypy_cache .ruff_cache .pytest_cache

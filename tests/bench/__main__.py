@@ -1,6 +1,7 @@
 """`make bench`: every figure with its floor, into build/bench.json.
 
-`python -m tests.bench [--only engine,relay,participant,timer,saga] [--sagas N] [--seconds N]`
+`python -m tests.bench [--only engine,relay,takeover] [--sagas N] [--seconds N]`
+Parts: engine, relay, takeover, reconciler, participant, timer, saga.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ ALONE = {
     "engine": ("engine_rate",),
     "participant": ("participant_rate",),
     "relay": ("relay_rate",),
+    "takeover": ("relay_takeover",),
+    "reconciler": ("reconciler_scale", "100000"),
     "timer": ("timer_rate", "100000"),
 }
 """Each part by itself: a script that keeps its own figures."""

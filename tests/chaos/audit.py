@@ -90,8 +90,8 @@ def replay(record: SagaRecord, definition: Definition) -> Iterator[str]:
         stored = list(group)
         try:
             entry, broken = _again(record, definition, entry, stored[0])
-        except SagabusError as error:
-            yield f"revision {revision} cannot be decided again: {error}"
+        except (SagabusError, LookupError, TypeError, ValueError) as error:
+            yield f"revision {revision} cannot be decided again: {error!r}"
             return
         yield from (f"revision {revision}: {problem}" for problem in broken)
         if entry.head != stored[-1].head or entry.snapshot.revision != revision:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from sagabus_testkit import LocalStack
+from sagabus_testkit import LocalStack, StackError
 from sagabus_testkit.faults import FaultyNetwork, hold
 from sagabus_testkit.orders import DEFINITION, Pace, make_orders, run_orders
 from sagabus_testkit.system import SERVICES, ServiceKind, System
@@ -75,10 +75,15 @@ class _Run:
                     group.create_task(self._inflict(fault))
         finally:
             watching.cancel()
-        system = self.arsenal.system
-        for name in system.names:
-            await asyncio.to_thread(system.restart, name)
+        for name in self.arsenal.system.names:
+            await self._revive(name)
         self.tell(f"{self._clock()}  the faults are over, everything runs")
+
+    async def _revive(self, name: str) -> None:
+        try:
+            await asyncio.to_thread(self.arsenal.system.restart, name)
+        except StackError as error:
+            self.failed.append(f"{name} does not come back: {error}")
 
     async def _inflict(self, fault: Fault) -> None:
         try:

@@ -13,7 +13,7 @@ PARTICIPANTS: Final = ("inventory", "payment", "shipping")
 SERVICES: Final = ("orchestrator", "relay", "timer", *PARTICIPANTS)
 TOPICS: Final = ("start", "command", "result", "wakeup", "wakeup-request")
 FIRST_S: Final = 2.0
-GAP_S: Final = (0.5, 4.0)
+GAP_S: Final = (1.0, 5.0)
 """Between the beginnings of two faults: most faults last longer, so several overlap."""
 
 

@@ -26,7 +26,7 @@ from sagabus_core.errors import SagabusError
         (kafka.TopicAuthorizationFailedError("t"), TopicUnavailable, "topic_forbidden", True),
         (kafka.ProducerFenced(), ProducerFenced, "producer_fenced", False),
         (kafka.InvalidProducerEpoch(), ProducerFenced, "producer_fenced", False),
-        (kafka.GroupAuthorizationFailedError("g"), BusMisconfigured, "bus_misconfigured", False),
+        (kafka.GroupAuthorizationFailedError("g"), BusMisconfigured, "bus_misconfigured", True),
         (kafka.KafkaConnectionError("refused"), BusUnavailable, "bus_unavailable", True),
         (kafka.OutOfOrderSequenceNumber(), BusUnavailable, "bus_unavailable", True),
         (kafka.NotEnoughReplicasError(), BusUnavailable, "bus_unavailable", True),

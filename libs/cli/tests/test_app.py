@@ -152,6 +152,11 @@ def test_a_table_keeps_ids_whole_on_a_narrow_terminal(
     assert "RUNNING" in said
 
 
+def test_a_table_of_nothing_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    current_output().table({}, ("status", "id"), [], empty="no saga")
+    assert capsys.readouterr().out == "no saga\n"
+
+
 def test_an_address_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAGABUS_POSTGRES", "nonsense")
     with pytest.raises(UsageError, match="SAGABUS_POSTGRES"):

@@ -1,6 +1,7 @@
 """The relay's planning core: given rows and outcomes, when a round ends, then what is written."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,12 +21,13 @@ from sagabus_relay.plan import (
     settle,
 )
 
+WRITTEN_AT = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = Limits(rows=4, batch_bytes=10_000, record_bytes=1_000)
 REFUSED = Refused("invalid_record", "no")
 
 
 def row(number: int, key: str = "a", topic: str = "t", size: int = 10) -> Row:
-    return Row(number, 0, topic, key.encode(), b"", b"x" * size)
+    return Row(number, 0, topic, key.encode(), b"", b"x" * size, WRITTEN_AT)
 
 
 def test_rows_are_sent_in_id_order_up_to_the_row_limit() -> None:

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from sagabus_bus import BusMisconfigured, BusUnavailable, ProducerFenced
+from sagabus_relay.backlog import BacklogWatch
 from sagabus_relay.events import RelayEvents
 from sagabus_relay.keeper import SlotKeeper
 from sagabus_relay.lease import Lease
@@ -14,19 +17,20 @@ from sagabus_relay.leases import LeasePolicy
 from sagabus_relay.pace import PacePolicy
 from sagabus_relay.plan import Limits, Outcome, Refused, Row, Sent, Settlement, Unsent
 from sagabus_relay.slots import Slot
-from sagabus_relay.table import Fetch
+from sagabus_relay.table import Backlog, Fetch, OutboxTable
 from sagabus_relay.worker import SlotWorker, WorkerPolicy
 from sagabus_runtime import BackOffPolicy, Pulse
 from sagabus_store import StoreRejected, StoreUnavailable
 from sagabus_testkit import eventually
 
+WRITTEN_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SLOT = Slot("orders", 0, 1)
 POLICY = WorkerPolicy(Limits(10, 10_000, 1_000), PacePolicy(0, 1, 1), BackOffPolicy(1, 2))
 
 
 class Table:
     def __init__(self, rows: int) -> None:
-        self.hot = [Row(n, n % 64, "t", b"k", b"", b"v") for n in range(rows)]
+        self.hot = [Row(n, n % 64, "t", b"k", b"", b"v", WRITTEN_AT) for n in range(rows)]
         self.parked: list[int] = []
         self.fetches = 0
 
@@ -207,3 +211,25 @@ async def test_without_the_lease_database_a_worker_ends_on_its_own_clock() -> No
     office.leases.error = None
     await eventually(lambda: len(office.workers) == 2)
     await office.close()
+
+
+async def test_what_another_replica_relays_now_is_no_backlog_of_this_one() -> None:
+    registry, held = CollectorRegistry(), [SLOT]
+
+    class Counted:
+        async def backlog(self, shards: Sequence[int]) -> Backlog:
+            return Backlog(len(shards), 5_000.0, 1)
+
+    table = cast("OutboxTable", Counted())
+    watch = BacklogWatch({SLOT.outbox: table}, lambda: held, RelayEvents(registry))
+    names = ("waiting_rows", "oldest_row_seconds", "parked_keys")
+
+    def told() -> list[float | None]:
+        labels = {"outbox": SLOT.outbox}
+        return [registry.get_sample_value(f"sagabus_relay_{name}", labels) for name in names]
+
+    await watch.look()
+    assert told() == [64, 5, 1]
+    held.clear()
+    await watch.look()
+    assert told() == [0, 0, 0]

@@ -24,7 +24,7 @@ from sagabus_runtime import failpoints
 from sagabus_runtime.health import Pulse
 from sagabus_testkit import Kafka, eventually
 
-from .support import Books, Member, number, read, rows, total_committed, until_committed
+from .support import Books, Member, number, read, rows, spec, total_committed, until_committed
 
 
 def subscription(topic: str, max_records: int = 500, silence_ms: int = 5_000) -> Subscription:
@@ -240,6 +240,31 @@ async def test_a_missing_topic_is_said_and_waited_for(
     lonely = BatchSubscriber(connection, Subscription("g", (topic, f"{topic}.gone")), Books())
     with pytest.raises(TopicUnavailable, match=r"topic_missing: no such topic: .*\.gone"):
         await lonely.run(Pulse("bus", 60_000, asyncio.Event()))
+
+
+async def test_a_topic_that_appears_later_mends_its_readers(
+    connection: KafkaConnection, topic: str, publisher: Publisher
+) -> None:
+    later, books = f"{topic}.later", Books()
+    async with Member(connection, subscription(later), books).running() as member:
+        await eventually(lambda: "topic_missing" in (member.pulse.trouble or ""), within=20)
+        async with TopicAdmin(connection) as admin:
+            await admin.ensure([spec(later)])
+        await publisher.publish(rows(later, 10))
+        await eventually(lambda: len(books.durable) == 10, within=20)
+        assert member.pulse.trouble is None
+
+
+async def test_what_people_have_to_mend_at_the_broker_is_held_and_told(
+    connection: KafkaConnection, topic: str
+) -> None:
+    """A service that exits instead tells less, and takes with it what still works."""
+    wrong = Subscription(f"g-{topic}", (topic,), session_timeout_ms=1_500, heartbeat_ms=500)
+    async with Member(connection, wrong, Books()).running() as member:
+        await eventually(lambda: "bus_misconfigured" in (member.pulse.trouble or ""), within=20)
+        assert member.task is not None
+        assert not member.task.done()
+        assert not member.pulse.stalled
 
 
 async def test_a_record_that_the_driver_cannot_decode_is_stepped_over(

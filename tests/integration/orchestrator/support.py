@@ -61,9 +61,10 @@ RESOLVE: JsonValue = {
 
 TABLES = (
     *("saga", "saga_key", "journal", "inbox", "outbox", "deferred_message", "operation"),
-    *("tenant_quota", "definition", "reconciler_finding", "archived_saga"),
+    *("tenant_quota", "action_rate", "definition", "reconciler_finding", "archived_saga"),
     *("dead_letter", "dead_letter_operation"),
     *("early_result", "engine_signal"),
+    *("bulk_refusal", "bulk"),
     "api_key",
 )
 

@@ -69,6 +69,32 @@ async def test_what_ended_long_ago_is_moved_in_batches_and_stays_readable(
     await shell("pause", "ORD-0", "--reason", "x", code=4)
 
 
+async def test_pages_of_a_list_go_on_into_the_archive_while_it_grows(
+    rig: Rig, shell: Shell
+) -> None:
+    keys = [f"ORD-{n}" for n in range(7)]
+    for key in keys:
+        await end(rig, key)
+    await age(rig, *keys[:3])
+    await archive(rig).move(30)
+    listed = await shell("list")
+    assert [saga["business_key"] for saga in listed["sagas"]] == keys[:2:-1]
+
+    found: list[tuple[str, bool]] = []
+    cursor: tuple[str, ...] = ()
+    for moved in ("ORD-4", "ORD-6", "ORD-3", None):
+        page = await shell("list", "--archived", "--limit", "2", *cursor)
+        found += [(s["business_key"], s["archived_at"] is not None) for s in page["sagas"]]
+        if moved:  # what was seen and what was not goes to the archive between two pages
+            await age(rig, moved)
+            await archive(rig).move(30)
+            cursor = ("--cursor", page["next_cursor"])
+    assert [key for key, _ in found] == keys[::-1]
+    assert [archived for _, archived in found] == [False, False, True, False, True, True, True]
+    only = await shell("list", "--archived", "--key", "ORD-1", "--status", "COMPLETED")
+    assert [saga["business_key"] for saga in only["sagas"]] == ["ORD-1"]
+
+
 async def test_the_key_of_an_archived_saga_never_starts_again(rig: Rig) -> None:
     await end(rig, "ORD-1")
     await age(rig, "ORD-1")

@@ -14,6 +14,8 @@ import pytest
 
 from sagabus_core.canonical import JsonValue
 from sagabus_messages import unpack_headers
+from sagabus_orchestrator.quotas import OPERATION, START
+from sagabus_orchestrator.tenants import DAY_MS
 
 from .crash_world import ENDS, document
 from .support import Rig, declared_failpoints, open_rig
@@ -86,6 +88,7 @@ TABLES = {
     "operation": "select operation_id, saga_id, kind, outcome from operation order by 1",
     "audit": "select kind, actor, permission, tenant, workflow, saga_id, subject, operation_id,"
     " reason, outcome, detail from audit where kind like 'saga:%' order by seq",
+    "rate": "select tenant, action, used from action_rate order by 1, 2",
     "quota": "select tenant, max_active, active from tenant_quota order by 1",
 }
 
@@ -138,6 +141,8 @@ async def begin(dsn: str) -> None:
     await rig.wipe()
     await rig.publish(document())
     await rig.set_quota("acme", 100)
+    for action in (START, OPERATION):
+        await rig.tenants.set_rate("acme", action, 100, DAY_MS)
     await rig.database.close()
 
 
@@ -165,6 +170,7 @@ def test_the_scripts_end_as_they_should(undisturbed: dict[str, JsonValue]) -> No
     assert ends == {key: status.value for key, status in ENDS.items()}
     assert undisturbed["deferred"] == undisturbed["early"] == []
     assert undisturbed["quota"] == [["acme", "100", "0"]]
+    assert undisturbed["rate"] == [["acme", "operation", "3"], ["acme", "start", "5"]]
 
 
 def test_every_statement_has_a_failpoint() -> None:

@@ -289,3 +289,50 @@ async def test_letters_are_forgotten_when_they_are_too_old_to_be_redriven(
     await rig.run("update dead_letter set received_at = now() - make_interval(days => $1)", days)
     await box(rig).forget()
     assert await rig.count("dead_letter") == (1 if days == 0 else 0)
+
+
+async def test_an_early_answer_is_kept_when_it_is_redriven_in_recovery_mode(
+    rig: Rig, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was turned away before the mode was on; its command is issued again later."""
+    await rig.process(rig.start_record())
+    await rig.process(rig.result_record(rig.foretold("ORD-1", "charge")))
+    (letter_id,) = await keep_written(rig)
+    refused = await shell("dlt", "redrive", letter_id, *WHY, code=REFUSED)
+    assert "attempt_never_issued" in refused["error"]["detail"]
+    monkeypatch.setenv("SAGABUS_RECOVERY_MODE", "sometimes")
+    assert problem(await shell("dlt", "redrive", letter_id, *WHY, code=USAGE)) == "usage"
+
+    monkeypatch.setenv("SAGABUS_RECOVERY_MODE", "replay")
+    done = await shell("dlt", "redrive", letter_id, *WHY)
+    assert done["dead_letters"][0]["effect"].startswith("kept: ")
+    assert await rig.count("early_result") == 1
+    (reserve,) = commands(rig.sent)
+    sent = await rig.process(rig.result_record(reserve))
+    assert [c.step for c in commands(sent)] == ["charge", "ship"], "it was applied at once"
+    assert await rig.count("early_result") == 0
+
+
+async def test_letters_are_found_by_the_tenant_that_their_saga_has(rig: Rig, shell: Shell) -> None:
+    sent = await rig.process(
+        rig.start_record("A", tenant="acme"), rig.start_record("B", tenant="bee")
+    )
+    for command in commands(sent):
+        forged = rig.result_record(command, participant="payment", tenant="bee")
+        await keep(rig, letter(forged), offset=forged.offset)
+    unknown = rig.start_record("C", tenant="acme")
+    await keep(rig, letter(unknown), offset=unknown.offset)
+    broken = rig.record(OutboxRow(unknown.topic, b"x", (), b"{"))
+    await keep(rig, letter(broken), offset=broken.offset)
+
+    async def tenants(*where: str) -> list[str | None]:
+        found = await shell("dlt", "list", *where)
+        return sorted((each["tenant"] or "-") for each in found["dead_letters"])
+
+    assert await tenants() == ["-", "acme", "acme", "bee"]
+    assert await tenants("--where", "tenant=acme") == ["acme", "acme"]
+    done = await shell("dlt", "discard", "--where", "tenant=acme", *WHY)
+    assert len(done["dead_letters"]) == 2
+    assert await tenants() == ["-", "bee"]
+    said = await shell("dlt", "list", "--where", "owner=x", code=USAGE)
+    assert "tenant=" in said["error"]["detail"]

@@ -2,9 +2,11 @@
 
 import secrets
 from importlib.resources import files
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
+import pytest
 from prometheus_client import CollectorRegistry
 
 from sagabus_core.vocabulary import SagaStatus
@@ -18,6 +20,11 @@ from sagabus_orchestrator.api.identity import (
     Role,
 )
 from sagabus_orchestrator.app import COMPONENTS
+from sagabus_orchestrator.audit import Act, By, FactPages, Trail, Wanted
+from sagabus_orchestrator.audit.horizon import Horizon
+from sagabus_orchestrator.audit.verify import Scope, Verifier
+from sagabus_orchestrator.bulk import BulkFilter, BulkKind, BulkOrder, Bulks, BulkWorker
+from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.queries import SagaReader
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
@@ -28,14 +35,23 @@ from sagabus_testkit.stack import Postgres
 
 from .support import Rig, commands, lifecycle, open_rig, order, pause, resume
 
+# A line of one migration is its own sum; SHARED has its test in the store.
+SUMS = [n for n, each in enumerate(COMPONENTS) if n and len(each.migrations) > 1]
 
-async def test_schema_sql_is_the_sum_of_the_migrations(postgres: Postgres, database: str) -> None:
+
+@pytest.mark.parametrize("place", SUMS, ids=lambda n: COMPONENTS[n].name)
+async def test_schema_sql_is_the_sum_of_the_migrations(
+    postgres: Postgres, database: str, place: int
+) -> None:
     name = f"steps_{secrets.token_hex(6)}"
     steps = postgres.create_database(name)
-    await migrate(steps, [COMPONENTS[1]])
+    await migrate(steps, COMPONENTS[: place + 1])
+    await migrate(database, COMPONENTS[:place])
     from_file, from_steps = await asyncpg.connect(database), await asyncpg.connect(steps)
     await from_file.execute("set search_path = public, pg_temp")
-    await from_file.execute(files("sagabus_orchestrator").joinpath("sql/schema.sql").read_text())
+    folder = Path(COMPONENTS[place].directory)
+    file = "sql/schema.sql" if folder.name == "migrations" else f"{folder}/schema.sql"
+    await from_file.execute(files("sagabus_orchestrator").joinpath(file).read_text())
     lines = await describe_schema(from_file)
     assert lines == await describe_schema(from_steps)
     assert len(lines) > 20
@@ -54,6 +70,27 @@ async def keep_up(rig: Rig) -> None:
     await rig.process(rig.result_record(commands(rig.sent)[0], ordinal=2))
 
 
+async def work_off(rig: Rig) -> None:
+    """Pause in bulk what is paused already: it refuses."""
+    order = BulkOrder(BulkKind.PAUSE, BulkFilter(workflow="order"), 10, "ada", "because", "bulk-1")
+    bulks = Bulks(rig.database, rig.watcher)
+    begun = await bulks.start(order)
+    assert await BulkWorker(rig.database, rig.operations, rig.watcher).tick()
+    assert (await bulks.get(begun.id)).refused == len(await bulks.refusals(begun.id, 10)) == 1
+
+
+async def look_back(rig: Rig) -> None:
+    """Read pages, prove the journal, and note what is complete; the refusals are kept too."""
+    assert (await FactPages(rig.database).facts(Wanted(), 10)).rows
+    assert (await FactPages(rig.database).audit(Wanted(outcome="done"), 10)).rows
+    await Horizon(rig.database, CollectorRegistry()).move()
+    verifier = Verifier(rig.database, Scope(), lambda _: None)
+    await verifier.chains()
+    assert (verifier.report.sagas, verifier.report.broken) == (1, 0)
+    act = Act(kind="saga:pause", by=By("ada"), subject="x")
+    assert await Trail(rig.database).refused(act, NotFound("not_found", "none"))
+
+
 async def use_keys(rig: Rig) -> None:
     """Make a key, use it, revoke it."""
     owner, keys = Principal("owner", frozenset(Permission), ALL_TENANTS), ApiKeys(rig.database)
@@ -65,8 +102,10 @@ async def use_keys(rig: Rig) -> None:
 async def story(rig: Rig) -> SagaStatus | str:
     await rig.publish(order())
     await rig.set_quota("acme", 10)
+    await rig.tenants.set_rate("acme", "start", 10)
     sent = await rig.process(rig.start_record(), rig.start_record(version=9))
     await rig.operations.perform("acme", rig.saga("ORD-1"), pause("p"))
+    await work_off(rig)
     await rig.process(rig.result_record(commands(sent)[0]))
     await rig.operations.perform("acme", rig.saga("ORD-1"), resume("r"))
     sent = await rig.read_outbox()
@@ -74,6 +113,7 @@ async def story(rig: Rig) -> SagaStatus | str:
         sent = await rig.process(*(rig.result_record(command) for command in found))
     await rig.sweeper.sweep()
     await keep_up(rig)
+    await look_back(rig)
     assert await rig.tenants.remove_quota("acme")
     await use_keys(rig)
     await rig.registry.retire((await rig.registry.list())[0].ref)

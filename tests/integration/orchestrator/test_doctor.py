@@ -52,9 +52,24 @@ async def test_doctor_names_each_thing_that_is_wrong_and_what_to_do(
     found = levels(await doctor())
     sound = {"migrations", "definitions", "partitions", "clock", "outbox", "parked", "stuck"}
     sound |= {"repaired", "reconciler", "topics", "held", "retention"}
+    assert found["databases"] == {"warn"}  # nobody named those of the other services
     assert {name for name in sound if found.get(name) != {"ok"}} == set(), found
     assert found["role"] == {"warn"}  # the tests are a superuser
     assert found["group"] == {"fail"}  # nobody reads
+    monkeypatch.setenv("SAGABUS_TIMER_GROUP", "clock")
+    said = await doctor("--group", "payment=till")
+    groups = " ".join(c["detail"] for c in said["checks"] if c["name"] == "group")
+    for group in (f"{topic_prefix}.sagabus-orchestrator", f"{topic_prefix}.clock", "till"):
+        assert group in groups
+    assert "sagabus.payment.v1" not in groups
+    assert "sagabus-timer" not in groups
+    monkeypatch.setenv(
+        "SAGABUS_OUTBOXES", '[{"name": "pay", "dsn": "postgresql://x@127.0.0.1:1/x"}]'
+    )
+    found = levels(await doctor())
+    assert found["postgres"] == {"fail"}  # the list that the relay reads is read here as well
+    assert "databases" not in found
+    monkeypatch.delenv("SAGABUS_OUTBOXES")
 
     await rig.process(rig.start_record())
     await rig.run("update outbox set created_at = created_at - interval '1 hour'")
@@ -83,7 +98,7 @@ async def test_doctor_names_each_thing_that_is_wrong_and_what_to_do(
 async def test_doctor_speaks_without_servers(shell: Shell) -> None:
     away = ("--kafka", "127.0.0.1:1", "--postgres", "postgresql://x@127.0.0.1:1/x")
     found = levels(await shell("doctor", *away, code=FAILED))
-    assert found == {"postgres": {"fail"}, "kafka": {"fail"}}
+    assert found == {"postgres": {"fail"}, "kafka": {"fail"}, "databases": {"warn"}}
 
 
 def test_judgements_have_edges() -> None:

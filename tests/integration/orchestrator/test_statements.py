@@ -10,6 +10,7 @@ import pytest
 
 from sagabus_core.vocabulary import ResultStatus
 from sagabus_messages import OutboxRow, Record, WakeupRequest
+from sagabus_orchestrator.quotas import OPERATION, START
 from sagabus_runtime import failpoints
 from sagabus_store import Connection, Database
 
@@ -80,6 +81,24 @@ async def test_the_number_of_statements_does_not_depend_on_the_batch(
     assert await rig.count("saga where status = 'COMPENSATED'") == 111
 
 
+async def test_rates_cost_one_statement_and_only_where_there_is_one(
+    rig: Rig, counted: list[str]
+) -> None:
+    told: dict[tuple[int, bool], list[str]] = {}
+    for limited in (False, True):
+        if limited:
+            await rig.tenants.set_rate("acme", START, 10_000)
+        for size in (1, 50):
+            records = await mixed(rig, size, f"R{limited}{size}")
+            counted.clear()
+            await rig.handler.process(records)
+            told[size, limited] = list(counted)
+    assert told[1, False] == told[50, False]
+    assert told[1, True] == told[50, True]
+    assert set(told[1, True]) - set(told[1, False]) == {"/* use_rates "}
+    assert len(told[1, True]) == len(told[1, False]) + 1
+
+
 async def test_a_batch_of_nothing_but_rubbish_is_a_handful_too(
     rig: Rig, counted: list[str]
 ) -> None:
@@ -100,6 +119,8 @@ async def test_an_operation_is_a_handful_of_statements(rig: Rig, counted: list[s
 async def test_a_failpoint_stands_behind_every_statement(rig: Rig, counted: list[str]) -> None:
     """So that a crash between any two statements is a crash that can be tested."""
     await rig.set_quota("acme", 10_000)
+    for action in (START, OPERATION):
+        await rig.tenants.set_rate("acme", action, 10_000)
     records = await mixed(rig, 2, "X")
     with ExitStack() as points:
         for name in declared_failpoints():

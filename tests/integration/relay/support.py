@@ -79,6 +79,10 @@ class Bench:
         async with self.database.transaction() as connection:
             await outbox.append_locked(connection, rows)
 
+    async def run(self, statement: str) -> None:
+        async with self.database.connection() as connection:
+            await connection.execute(statement)
+
     async def count(self, table: str = "outbox") -> int:
         async with self.database.connection() as connection:
             return int(await connection.fetchval(f"select count(*) from {table}"))

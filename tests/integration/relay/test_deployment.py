@@ -107,6 +107,7 @@ async def test_fifty_outboxes_at_once(orders: Bench, stack: LocalStack) -> None:
         ("SAGABUS_OUTBOXES", '{"a": "mysql://x"}', "SAGABUS_OUTBOXES"),
         ("SAGABUS_OUTBOXES", '{"a": "postgresql://x/y", "b": "postgresql://x/y"}', "twice"),
         ("SAGABUS_RELAY_LEASE_MARGIN_MS", "2000", "half a lease"),
+        ("SAGABUS_RELAY_LEASE_MS", "4000", "must not exceed 4500 ms"),
     ],
 )
 def test_bad_settings_are_named_before_any_connection(
@@ -122,5 +123,7 @@ def test_bad_settings_are_named_before_any_connection(
     with pytest.raises(SettingsError, match=says) as caught:
         load(RelaySettings)
     assert "hidden" not in str(caught.value)
-    monkeypatch.setenv(variable, good.get(variable, "100"))
+    monkeypatch.delenv(variable)
+    for name, text in good.items():
+        monkeypatch.setenv(name, text)
     assert build(load(RelaySettings)).loops

@@ -87,6 +87,26 @@ async def test_trap_02_parked_keys_are_redriven_or_lose_their_refused_record_alo
     ]
 
 
+async def test_parked_keys_are_found_behind_others_and_none_is_told_in_a_sentence(
+    orders: Bench, shell: Shell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await park(orders)
+    await orders.run("update outbox_parked set reason = 'other' where key = 'b' and reason <> ''")
+    found = await shell("list", "--where", "code=other", "--limit", "1")
+    assert [entry["key"] for entry in found["parked"]] == ["b"]
+    assert (await shell("list", "--where", "topic=nowhere"))["parked"] == []
+
+    await orders.run("delete from outbox_parked")
+    monkeypatch.delenv("SAGABUS_OUTBOXES")
+    capsys.readouterr()
+    assert await asyncio.to_thread(app.run, ["--postgres", orders.dsn, "parked", "list"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "no key is parked\n"
+    assert "SAGABUS_OUTBOXES" in said.err
+    monkeypatch.setenv("SAGABUS_OUTBOXES", "orders")
+    assert (await shell("list", code=2))["error"]["code"] == "invalid_address"
+
+
 async def test_the_rows_of_a_held_topic_are_skipped_and_not_read(orders: Bench) -> None:
     """Every look would otherwise read all that the held topic has piled up."""
     held, flowing = f"{orders.prefix}.held", orders.topic

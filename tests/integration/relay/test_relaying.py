@@ -6,7 +6,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from sagabus_messages.record import unpack_headers
 from sagabus_relay.errors import NothingParked
+from sagabus_relay.plan import Parking, Settlement
+from sagabus_relay.table import Fetch
 from sagabus_store import Database, DatabaseOptions, outbox
 from sagabus_testkit import eventually
 
@@ -123,6 +126,56 @@ async def test_trap_02_a_missing_topic_holds_that_topic_only_and_parks_nothing(
         await make_topic(orders.stack, absent)
         await eventually(orders.drained, within=30)
     assert len(await read(orders.stack, absent)) == 20
+
+
+@pytest.mark.parametrize("end", ["delivered", "refused", "followed"])
+async def test_rows_of_a_restored_outbox_under_the_same_ids_are_left_alone(
+    orders: Bench, end: str
+) -> None:
+    """The database is set back while a round is in hand, and writes on under ids of before."""
+    await orders.append([row(orders.topic, "k", n) for n in range(3)])
+    async with orders.table() as table:
+        found = await table.fetch(Fetch(range(64), [], 10, 1_000_000))
+        await orders.run("delete from outbox where id > 1; alter sequence outbox_id_seq restart 2")
+        await orders.append([row(orders.topic, "k", n) for n in (10, 11)])
+        parked = tuple(Parking(each, "record_invalid", "") for each in found)
+        ends = {
+            "delivered": (tuple(found), (), ()),
+            "refused": ((), parked, ()),
+            "followed": ((), parked[:1], tuple(found[1:])),
+        }
+        settlement = Settlement(*ends[end], frozenset(), frozenset(), None)
+        await table.settle(settlement)
+        left = await table.fetch(Fetch(range(64), [], 10, 1_000_000))
+    assert [(r.id, dict(unpack_headers(r.headers))["n"]) for r in left] == [(2, b"10"), (3, b"11")]
+    assert await orders.count("outbox_parked") == (0 if end == "delivered" else 1)
+
+
+async def test_metrics_tell_what_waits_what_is_parked_and_what_was_sent(orders: Bench) -> None:
+    absent = f"{orders.prefix}.metered"
+    settings = orders.settings(relay_record_bytes=1_000)
+
+    async with relaying(settings) as service:
+
+        def metric(name: str, **labels: str) -> float:
+            found = service.health.registry.get_sample_value(
+                f"sagabus_relay_{name}", {"outbox": "orders", **labels}
+            )
+            return found or 0.0
+
+        await orders.append([row(absent, "k", n) for n in range(7)])
+        await orders.append([row(orders.topic, "bad", 0, 5_000), row(orders.topic, "good", 1)])
+        await eventually(lambda: metric("waiting_rows") == 7, within=20)
+        await eventually(lambda: metric("oldest_row_seconds") > 0, within=20)
+        await eventually(lambda: metric("parked_keys") == 1, within=20)
+        assert metric("parked_total", reason="record_too_large") == 1
+        assert metric("held_topics", slot="0") == 1
+        assert metric("rows_total") == 1
+        await make_topic(orders.stack, absent)
+        await eventually(lambda: metric("waiting_rows") == 0, within=30)
+        assert metric("rows_total") == 8
+        assert metric("held_topics", slot="0") == 0, "a topic that is there is held no more"
+        assert metric("oldest_row_seconds") == 0
 
 
 async def test_an_outbox_that_is_away_does_not_keep_the_others_waiting(orders: Bench) -> None:

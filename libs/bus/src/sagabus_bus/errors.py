@@ -6,7 +6,7 @@ BusError                     root of this package
 ├── TopicMismatch            a topic exists, but not as the catalogue describes it
 ├── RecordRefused            this record will never be accepted (too large, invalid)
 ├── ProducerFenced           another owner has taken over this transactional id
-├── BusMisconfigured         credentials, protocol or group rights are wrong
+├── BusMisconfigured         credentials, protocol or rights are wrong (retryable: people mend it)
 └── WorkInterrupted          asked to stop while waiting out an outage (retryable)
 """
 
@@ -64,7 +64,13 @@ class ProducerFenced(BusError):
 
 
 class BusMisconfigured(BusError):
-    """The broker answers, and says that this client is not set up to do what it asks."""
+    """The broker answers, and says that this client is not set up to do what it asks.
+
+    Retryable like a forbidden topic: passwords and rights are mended at the broker, while the
+    service holds what it has, not ready, and says why. An exit would tell less and help nobody.
+    """
+
+    retryable: ClassVar[bool] = True
 
 
 class WorkInterrupted(BusError):

@@ -24,6 +24,7 @@ from sagabus_bus.errors import (
     translated,
 )
 from sagabus_bus.lanes import Batch, Place, row_bytes
+from sagabus_bus.metadata import pace_metadata
 
 __all__ = ["ProducerSession", "PublisherOptions", "partition_of"]
 
@@ -99,6 +100,7 @@ class ProducerSession:
             max_batch_size=options.max_batch_bytes * 2,
             linger_ms=0,
         )
+        pace_metadata(producer.client)
         session = cls(producer, options)
         if identity is not None:
             # Non-transactional writes under a fenced epoch: the driver then asks for no other id.

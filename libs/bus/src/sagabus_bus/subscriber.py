@@ -22,6 +22,7 @@ from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.consuming import UnreadableRecord, find_unreadable, poll
 from sagabus_bus.errors import WorkInterrupted, translated
 from sagabus_bus.events import BusMetrics, ConsumerEvents
+from sagabus_bus.metadata import pace_metadata
 from sagabus_bus.ports import BatchHandler, Pulse
 from sagabus_bus.silence import Silence
 from sagabus_bus.worker import BatchWorker, WorkerOptions
@@ -87,7 +88,7 @@ class BatchSubscriber:
 
         A `run` of `sagabus_runtime.lifecycle.Loop`: opens its consumer inside and may be
         cancelled and run again. Raises retryable errors to be run again: `BusUnavailable`,
-        `TopicUnavailable`; others: `BusMisconfigured`.
+        `TopicUnavailable`, `BusMisconfigured`.
         """
         async with TopicAdmin(self._connection) as admin:
             await admin.require(self._subscription.topics)
@@ -104,7 +105,7 @@ class BatchSubscriber:
 
     def _build(self) -> AIOKafkaConsumer:
         wanted = self._subscription
-        return AIOKafkaConsumer(
+        consumer = AIOKafkaConsumer(
             *wanted.topics,
             **self._connection.options(),
             group_id=wanted.group,
@@ -118,6 +119,8 @@ class BatchSubscriber:
             # Equal partition counts and equal assignments: a saga's topics meet in one member.
             partition_assignment_strategy=(RangePartitionAssignor,),
         )
+        pace_metadata(consumer._client)  # noqa: SLF001  (no public way to it)
+        return consumer
 
     async def _open(self, consumer: AIOKafkaConsumer) -> None:
         with translated(f"join group {self._subscription.group}"):

@@ -13,6 +13,7 @@ from sagabus_bus.closing import close_consumer
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.consuming import poll
 from sagabus_bus.errors import BusUnavailable, translated
+from sagabus_bus.metadata import pace_metadata
 from sagabus_messages.record import Record
 
 __all__ = ["Tail"]
@@ -51,6 +52,7 @@ class Tail:
             isolation_level="read_committed",
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
+        pace_metadata(consumer._client)  # noqa: SLF001  (no public way to it)
         try:
             await self._place(consumer, places)
         except BaseException:

@@ -31,11 +31,21 @@ class Output:
         typer.echo(json.dumps(document, indent=2) if self.as_json else text)
 
     def table(
-        self, document: Mapping[str, object], columns: Sequence[str], rows: Sequence[Sequence[str]]
+        self,
+        document: Mapping[str, object],
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        empty: str = "nothing to list",
     ) -> None:
-        """Say the result as a table to people, as `document` to programs. Once per run."""
+        """Say the result as a table to people, as `document` to programs. Once per run.
+
+        Without rows people read the sentence `empty`: a table of nothing tells nothing.
+        """
         if self.as_json:
             typer.echo(json.dumps(document, indent=2))
+            return
+        if not rows:
+            typer.echo(empty)
             return
         from rich import box  # noqa: PLC0415 - slow, and only people want it
         from rich.console import Console  # noqa: PLC0415

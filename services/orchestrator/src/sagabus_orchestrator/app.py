@@ -12,12 +12,14 @@ from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
 from sagabus_orchestrator.audit.horizon import Horizon
+from sagabus_orchestrator.bulk.worker import BulkWorker
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
 from sagabus_orchestrator.letter_box import LetterBox, letter_topics
 from sagabus_orchestrator.lookout import Lookout
+from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.rows import instant
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
@@ -44,6 +46,8 @@ COMPONENTS = (
     Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
     Component("identity", "sagabus_orchestrator", "sql/identity"),
     Component("audit", "sagabus_orchestrator", "sql/audit"),
+    Component("limits", "sagabus_orchestrator", "sql/limits"),
+    Component("bulk", "sagabus_orchestrator", "sql/bulk"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
@@ -157,6 +161,7 @@ class OrchestratorService:
             Loop("definitions", watcher.run),
             Loop("lookout", lookout.run),
             Loop("horizon", Horizon(database, self._registry).run),
+            Loop("bulk", self._bulk(database, watcher).run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
 
@@ -168,6 +173,9 @@ class OrchestratorService:
             quiet_ms=settings.reconcile_quiet_ms,
         )
         return Reconciler(database, handler, self._upkeep_events, policy)
+
+    def _bulk(self, database: Database, watcher: CatalogWatcher) -> BulkWorker:
+        return BulkWorker(database, Operations(database, self._topics, watcher), watcher)
 
     def _archive(self, database: Database) -> Archive:
         settings = self._settings

@@ -25,7 +25,7 @@ class OrchestratorSettings(KafkaSettings, PostgresSettings):
     """How often overdue instances are looked for."""
     sweep_grace_ms: int = Field(default=3_000, ge=0, le=600_000)
     """How late a wake-up may be before the sweep decides in its place."""
-    reconcile_page: int = Field(default=500, ge=1, le=10_000)
+    reconcile_page: int = Field(default=2_000, ge=1, le=10_000)
     """Most sagas that the reconciler looks at in one second."""
     reconcile_interval_ms: int = Field(default=60_000, ge=100, le=86_400_000)
     """Pause between two rounds of the reconciler over all sagas that are not at their end."""

@@ -223,8 +223,8 @@ class Desk:
             self._refuse(work, ref)
         elif not starts.may_start(work, self._startable.get(ref)):
             self._refuse(work, "definition_inactive")
-        elif not self._quotas.has_room(work.body.tenant):
-            self._refuse(work, "tenant_quota_exceeded")
+        elif problem := self._quotas.refusal(work.body.tenant, self._scene.now_ms):
+            self._refuse(work, problem)
         else:
             self._create(work, ref, self._catalog.definitions[ref])
 
@@ -287,7 +287,7 @@ class Desk:
         await self._early.write(self._conn, now)
         self._outcome.early = self._early.kept
         self._outcome.rejected += self._early.letters
-        await rows.change_quotas(self._conn, self._quotas)
+        await rows.change_quotas(self._conn, self._quotas, now)
         letters = [
             dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)
             for item in self._outcome.rejected

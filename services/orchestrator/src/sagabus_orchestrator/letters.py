@@ -12,7 +12,15 @@ import asyncpg
 
 from sagabus_bus import DeadLetter, Reason, read_dead_letter
 from sagabus_core import ids
-from sagabus_messages import MessageError, Record, Topics, pack_headers, unpack_headers
+from sagabus_core.errors import SagabusError
+from sagabus_messages import (
+    MessageError,
+    Record,
+    Topics,
+    pack_headers,
+    parse_strict,
+    unpack_headers,
+)
 from sagabus_orchestrator.errors import NotFound
 from sagabus_store import Connection, Queries
 
@@ -36,6 +44,7 @@ SQL: Final = Queries("sagabus_orchestrator", "sql/dead_letters.sql")
 LetterState: TypeAlias = Literal["open", "redriven", "discarded"]
 FOREIGN: Final = "foreign"
 """Kind of what stands in a `.dlt` topic and no consumer of sagabus wrote: it can be discarded."""
+TENANT_MAX: Final = 128
 _NOT_OURS: Final = Reason("not_a_dead_letter", "no consumer of sagabus wrote this record")
 
 
@@ -54,6 +63,7 @@ class Letter:
     why: str | None = None
     changed_at: datetime | None = None
     received_at: datetime | None = None
+    tenant: str | None = None
 
     @classmethod
     def of(cls, row: asyncpg.Record) -> Letter:
@@ -72,6 +82,7 @@ class Letter:
             why=row["reason"],
             changed_at=row["changed_at"],
             received_at=row["received_at"],
+            tenant=row["tenant"],
         )
 
     @property
@@ -98,6 +109,7 @@ class LetterFilter:
     code: str | None = None
     kind: str | None = None
     saga: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +133,18 @@ def read_letter(record: Record, topics: Topics) -> Letter:
         kind = FOREIGN
     else:
         kind = name.kind.value if found.source.topic == name.source else FOREIGN
-    return Letter(found.id, kind, found.source, found.reason, found.attempts, found.first_seen)
+    told = (found.id, kind, found.source, found.reason, found.attempts, found.first_seen)
+    return Letter(*told, tenant=_claimed_tenant(found.source))
+
+
+def _claimed_tenant(source: Record) -> str | None:
+    """Return whom a body names, however wrong the rest of it is."""
+    try:
+        body = parse_strict(source.value or b"")
+    except SagabusError:
+        return None
+    tenant = body.get("tenant") if isinstance(body, dict) else None
+    return tenant if isinstance(tenant, str) and 1 <= len(tenant) <= TENANT_MAX else None
 
 
 def _foreign(record: Record) -> DeadLetter:
@@ -158,6 +181,7 @@ async def keep(conn: Connection, letters: Sequence[Letter]) -> None:
         [_text(letter.reason.detail) for letter in letters],
         [letter.attempts for letter in letters],
         [_text(letter.first_seen) for letter in letters],
+        [None if letter.tenant is None else _text(letter.tenant) for letter in letters],
     )
 
 
@@ -173,7 +197,7 @@ async def find(conn: Connection, letter_id: str) -> Letter:
 
 async def listed(conn: Connection, wanted: LetterFilter, limit: int) -> list[Letter]:
     """Return letters by topic, partition and offset: the order in which they may be redriven."""
-    values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga)
+    values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga, wanted.tenant)
     return [Letter.of(row) for row in await conn.fetch(SQL["list_letters"], *values, limit)]
 
 

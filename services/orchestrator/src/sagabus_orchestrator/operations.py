@@ -98,16 +98,22 @@ class Operations:
         (`precondition_failed`) and `StaleSnapshot`, and whatever `permit` raises. Nothing is
         changed then, and the audit tells of the refusal.
         """
-        act = operation_act(tenant, saga_id, event)
-        async with self._trail.refusals_of(act):
-            self._check(event)
-            async with self._database.transaction() as conn:
-                entry = await self._lock(conn, tenant, saga_id)
-                earlier = await self._earlier(conn, tenant, saga_id, event)
-                if earlier is not None:
-                    return earlier
-                act = replace(act, workflow=entry.snapshot.workflow)
-                return await self._apply(conn, entry, event, act, permit)
+        async with self._trail.refusals_of(operation_act(tenant, saga_id, event)):
+            return await self.attempt(tenant, saga_id, event, permit)
+
+    async def attempt(
+        self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
+    ) -> OperationOutcome:
+        """Do as `perform`, for a caller who keeps refusals in another place than the audit."""
+        self._check(event)
+        async with self._database.transaction() as conn:
+            entry = await self._lock(conn, tenant, saga_id)
+            earlier = await self._earlier(conn, tenant, saga_id, event)
+            if earlier is not None:
+                return earlier
+            act = operation_act(tenant, saga_id, event)
+            act = replace(act, workflow=entry.snapshot.workflow)
+            return await self._apply(conn, entry, event, act, permit)
 
     async def dry_run(self, tenant: str, saga_id: str, event: ManagementEvent) -> Preview:
         """Return what the operation would do now; writes nothing. Raises as `perform` does."""
@@ -176,6 +182,7 @@ class Operations:
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
         if permit is not None:
             permit(permissions)
+        quotas.operate(entry.snapshot.tenant, now)
         decision = decide(entry.definition, entry.snapshot, event, now)
         scene, early = Scene(self._topics, now), EarlyResults()
         if here.early:
@@ -193,7 +200,7 @@ class Operations:
             quotas.give_back(entry.snapshot.tenant)
         await rows.write_sagas(conn, [entry], now)
         await early.write(conn, now)
-        await rows.change_quotas(conn, quotas)
+        await rows.change_quotas(conn, quotas, now)
         await signals.leave(conn, entry.metrics)
         dead = [
             dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)

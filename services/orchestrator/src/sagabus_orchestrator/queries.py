@@ -31,12 +31,16 @@ _SAGA_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[
 
 @dataclass(frozen=True, slots=True)
 class SagaFilter:
-    """Which sagas to list; None does not restrict. `key_prefix`: how the business key begins."""
+    """Which sagas to list; None does not restrict. `key_prefix`: how the business key begins.
+
+    `archived`: those of the archive as well.
+    """
 
     tenant: str | None = None
     workflow: str | None = None
     statuses: Sequence[SagaStatus] | None = None
     key_prefix: str | None = None
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class SagaSummary:
     revision: int
     created_at: datetime
     updated_at: datetime
+    archived_at: datetime | None = None
 
     @classmethod
     def of(cls, row: asyncpg.Record) -> SagaSummary:
@@ -68,6 +73,7 @@ class SagaSummary:
             revision=row["revision"],
             created_at=row["created_at"],
             updated_at=row["updated_at"],
+            archived_at=row.get("archived_at"),
         )
 
 
@@ -108,14 +114,17 @@ class SagaReader:
         self._database = database
 
     async def page(self, wanted: SagaFilter, limit: int, cursor: str | None = None) -> Page:
-        """Return up to `limit` sagas below a cursor. Raises `InvalidValue` for a bad cursor."""
+        """Return up to `limit` sagas below a cursor. Raises `InvalidValue` for a bad cursor.
+
+        A saga keeps its place when it goes to the archive: with `archived` no page misses it.
+        """
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidValue("invalid_limit", f"a page has 1 to {MAX_PAGE} sagas")
         created_at, saga_id = _read_cursor(cursor) if cursor else (None, None)
         statuses = [status.value for status in wanted.statuses] if wanted.statuses else None
         async with self._database.connection() as conn:
             rows = await conn.fetch(
-                SQL["list_sagas"],
+                SQL["list_all_sagas" if wanted.archived else "list_sagas"],
                 wanted.tenant,
                 wanted.workflow,
                 statuses,

@@ -17,6 +17,7 @@ from sagabus_orchestrator.edits import edited_row, try_decode
 from sagabus_orchestrator.errors import OrphanedInstances, Refused, RivalStart, StaleCatalog
 from sagabus_orchestrator.letters import FOREIGN, SQL, Deed, Letter
 from sagabus_orchestrator.outcome import Outcome
+from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_orchestrator.works import read_batch
 from sagabus_store import Connection, Database, InboxWindow, now_ms, outbox
 
@@ -40,9 +41,15 @@ class DeadLetters:
     """Redrives and discards; any number of operators at once."""
 
     def __init__(
-        self, database: Database, topics: Topics, watcher: CatalogWatcher, window: InboxWindow
+        self,
+        database: Database,
+        topics: Topics,
+        watcher: CatalogWatcher,
+        window: InboxWindow,
+        mode: RecoveryMode = RecoveryMode.OFF,
     ) -> None:
         self._database = database
+        self._mode = mode
         self._topics = topics
         self._watcher = watcher
         self._window_ms = window.days * 86_400_000
@@ -146,7 +153,8 @@ class DeadLetters:
         now = await now_ms(conn)
         intake = read_batch([record], self._topics, now_ms=now, window_ms=self._window_ms)
         try:
-            outcome = await Desk(conn, self._topics, self._watcher.current).settle(intake)
+            desk = Desk(conn, self._topics, self._watcher.current, self._mode)
+            outcome = await desk.settle(intake)
         except SagabusError as error:
             if error.retryable:
                 raise
@@ -192,6 +200,8 @@ def _told(outcome: Outcome) -> str:
         return "absorbed: it had been handled before"
     if outcome.deferred:
         return "deferred: the saga is paused and applies it on resume"
+    if outcome.early:
+        return "kept: it is applied as soon as its command is issued (recovery mode)"
     if outcome.refused:
         return "answered START_REFUSED"
     return "applied" + "".join(_status(outcome))

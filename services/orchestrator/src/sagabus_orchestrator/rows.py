@@ -15,7 +15,7 @@ from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.entry import Entry
 from sagabus_orchestrator.errors import OrphanedInstances
-from sagabus_orchestrator.quotas import Quota, Quotas
+from sagabus_orchestrator.quotas import Quota, Quotas, Rate
 from sagabus_orchestrator.starts import KnownKey, NewKey
 from sagabus_orchestrator.works import ResultWork, StartWork
 from sagabus_runtime.failpoints import reach
@@ -97,18 +97,36 @@ async def share_definitions(
 
 
 async def lock_quotas(conn: Connection, tenants: Iterable[str]) -> Quotas:
-    """Lock the quota rows of these tenants, in tenant order."""
+    """Lock the limits of these tenants, in tenant order."""
     found = await conn.fetch(SQL["lock_quotas"], sorted(tenants))
     await reach("orchestrator.after-quota-lock")
-    return Quotas({row["tenant"]: Quota(row["max_active"], row["active"]) for row in found})
+    rates = {
+        (row["tenant"], row["action"]): Rate(
+            row["most"], row["window_ms"], row["window_no"], row["used"]
+        )
+        for row in found
+        if row["action"] is not None
+    }
+    quotas = {r["tenant"]: Quota(r["most"], r["used"]) for r in found if r["action"] is None}
+    return Quotas(quotas, rates)
 
 
-async def change_quotas(conn: Connection, quotas: Quotas) -> None:
-    """Write starts minus terminal transitions, if any tenant with a quota is concerned."""
+async def change_quotas(conn: Connection, quotas: Quotas, now_ms: int) -> None:
+    """Write starts minus terminal transitions, and actions, of tenants that are limited."""
     changes = quotas.changes
     if changes:
         await conn.execute(SQL["change_quotas"], list(changes), list(changes.values()))
         await reach("orchestrator.after-quotas")
+    used = list(quotas.used_rates(now_ms))
+    if used:
+        await conn.execute(
+            SQL["use_rates"],
+            [rate.tenant for rate in used],
+            [rate.action for rate in used],
+            [rate.window_no for rate in used],
+            [rate.used for rate in used],
+        )
+        await reach("orchestrator.after-rates")
 
 
 async def take_keys(conn: Connection, keys: Iterable[NewKey]) -> set[str]:

@@ -62,7 +62,7 @@ class RelayService:
             for source in settings.outboxes
         }
         policy = LeasePolicy(
-            settings.relay_lease_ms, settings.relay_lease_margin_ms, settings.relay_lease_ms // 5
+            settings.relay_lease_ms, settings.relay_lease_margin_ms, settings.tick_ms
         )
         store = LeaseStore(self._own, uuid4(), policy)
         keeper = SlotKeeper(store, policy, settings.slots, self._worker, self._events)

@@ -7,13 +7,14 @@ from typing import Final
 
 from sagabus_relay.events import RelayEvents
 from sagabus_relay.slots import Slot
-from sagabus_relay.table import OutboxTable
+from sagabus_relay.table import Backlog, OutboxTable
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
 
 __all__ = ["BacklogWatch"]
 
 ROUND_MS: Final = 5_000
+_NOTHING: Final = Backlog(0, 0.0, 0)
 
 
 class BacklogWatch:
@@ -33,12 +34,19 @@ class BacklogWatch:
         """Look until `pulse.stopping`; an outbox that is away does not keep the others waiting."""
         while not pulse.stopping:
             pulse.beat()
-            shards: dict[str, list[int]] = {}
-            for slot in self._owned():
-                shards.setdefault(slot.outbox, []).extend(slot.shards)
-            for outbox, wanted in shards.items():
-                await self._look(outbox, wanted)
+            await self.look()
             await pulse.pause(ROUND_MS)
+
+    async def look(self) -> None:
+        """Publish what waits in the slots held now; nothing waits in those of other replicas."""
+        shards: dict[str, list[int]] = {outbox: [] for outbox in self._tables}
+        for slot in self._owned():
+            shards[slot.outbox].extend(slot.shards)
+        for outbox, wanted in shards.items():
+            if wanted:
+                await self._look(outbox, wanted)
+            else:
+                self._events.backlog(outbox, _NOTHING)
 
     async def _look(self, outbox: str, shards: list[int]) -> None:
         try:

@@ -11,16 +11,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    TypeAdapter,
-    ValidationError,
     model_validator,
 )
 from pydantic_settings import NoDecode
 
-from sagabus_runtime import KafkaSettings, PostgresSettings, SettingsError
+from sagabus_runtime import KafkaSettings, PostgresSettings
 from sagabus_runtime.settings import PostgresDsn
 
-__all__ = ["OutboxSource", "RelaySettings", "read_sources"]
+__all__ = ["OutboxSource", "RelaySettings"]
 
 
 class OutboxSource(BaseModel):
@@ -46,17 +44,9 @@ def _read_sources(value: object) -> object:
 
 
 IDLE_LOOKS_PER_S = 400
+TAKEOVER_BOUND_MS = 4_500
+"""Leaves half a second of the promised five for the claim, the fence and the first round."""
 Sources = Annotated[tuple[OutboxSource, ...], NoDecode, BeforeValidator(_read_sources)]
-
-
-def read_sources(text: str) -> tuple[OutboxSource, ...]:
-    """Return what a value of SAGABUS_OUTBOXES names. Raises `SettingsError`."""
-    try:
-        found: tuple[OutboxSource, ...] = TypeAdapter(Sources).validate_python(text)
-    except ValidationError as cause:
-        problem = cause.errors(include_url=False, include_input=False)[0]["msg"]
-        raise SettingsError("invalid_settings", f"SAGABUS_OUTBOXES: {problem}") from cause
-    return found
 
 
 class RelaySettings(KafkaSettings, PostgresSettings):
@@ -69,8 +59,8 @@ class RelaySettings(KafkaSettings, PostgresSettings):
     of its successor; `transactional`: everywhere from the takeover on, at five times the price."""
     relay_slots: int = Field(default=1, ge=1, le=64)
     """Slots per outbox where it names none: more let several replicas share one outbox."""
-    relay_lease_ms: int = Field(default=3_000, ge=500, le=60_000)
-    """Life of a lease; a killed replica is replaced about this long afterwards."""
+    relay_lease_ms: int = Field(default=3_000, ge=500)
+    """Life of a lease; a killed replica is replaced at most a turn of a fifth of it afterwards."""
     relay_lease_margin_ms: int = Field(default=500, ge=50)
     """How much earlier the holder of a lease stops acting."""
     relay_batch_rows: int = Field(default=500, ge=1, le=10_000)
@@ -96,9 +86,24 @@ class RelaySettings(KafkaSettings, PostgresSettings):
             raise ValueError("SAGABUS_OUTBOXES names an outbox twice")
         if len(set(places)) < len(places):
             raise ValueError("SAGABUS_OUTBOXES lists a database twice: two owners for one table")
+        if self.takeover_ms > TAKEOVER_BOUND_MS:
+            raise ValueError(
+                "SAGABUS_RELAY_LEASE_MS and a turn of the keeper (a fifth of it) must not exceed "
+                f"{TAKEOVER_BOUND_MS} ms: nothing of a killed replica's slots flows meanwhile"
+            )
         if self.relay_lease_margin_ms * 2 > self.relay_lease_ms:
             raise ValueError("SAGABUS_RELAY_LEASE_MARGIN_MS must be at most half a lease")
         return self
+
+    @property
+    def tick_ms(self) -> int:
+        """Pause between two turns of the keeper: five of them within a lease."""
+        return self.relay_lease_ms // 5
+
+    @property
+    def takeover_ms(self) -> int:
+        """How long after its owner's last renewal a slot is claimed by another replica."""
+        return self.relay_lease_ms + self.tick_ms
 
     @property
     def idle_ms(self) -> float:

@@ -88,10 +88,13 @@ class Parking:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def listed(self, limit: int = 1_000) -> list[ParkedKey]:
-        """Return parked keys, the longest parked first."""
+    async def listed(
+        self, limit: int = 1_000, *, topic: str | None = None, code: str | None = None
+    ) -> list[ParkedKey]:
+        """Return parked keys, the longest parked first; of one topic or reason, where given."""
         async with self._database.connection() as connection:
-            return [ParkedKey(*record) for record in await connection.fetch(_SQL["parked"], limit)]
+            found = await connection.fetch(_SQL["parked"], limit, topic, code)
+        return [ParkedKey(*record) for record in found]
 
     async def find(self, row_id: int) -> ParkedRecord:
         """Return the parked record with this outbox id. Raises `NothingParked`."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias, assert_never
 
 __all__ = [
@@ -41,7 +42,10 @@ _ROW_OVERHEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One committed outbox row; `parked` says whether records of its key were parked already."""
+    """One committed outbox row; `parked` says whether records of its key were parked already.
+
+    Id and `created_at` together are its identity: a restored database gives ids a second time.
+    """
 
     id: int
     shard: int
@@ -49,6 +53,7 @@ class Row:
     key: bytes | None
     headers: bytes
     value: bytes | None
+    created_at: datetime
     parked: bool = False
 
     @property

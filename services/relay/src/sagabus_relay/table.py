@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
@@ -96,14 +97,14 @@ async def _move(connection: Connection, settlement: Settlement) -> None:
         await connection.execute(_SQL["follow"], *_places(settlement.follow))
 
 
-def _places(rows: Iterable[Row]) -> tuple[list[int], list[int]]:
+def _places(rows: Iterable[Row]) -> tuple[list[int], list[int], list[datetime]]:
     kept = list(rows)
-    return [row.shard for row in kept], [row.id for row in kept]
+    return [r.shard for r in kept], [r.id for r in kept], [r.created_at for r in kept]
 
 
 def _parkings(
     parkings: Iterable[ToPark],
-) -> tuple[list[int], list[int], list[str], list[str]]:
+) -> tuple[list[int], list[int], list[datetime], list[str], list[str]]:
     kept = list(parkings)
     places = _places(p.row for p in kept)
     return (*places, [p.reason for p in kept], [p.detail for p in kept])

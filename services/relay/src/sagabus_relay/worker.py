@@ -12,7 +12,7 @@ from sagabus_relay.events import RelayEvents
 from sagabus_relay.holds import TopicHolds
 from sagabus_relay.lease import Clock, Lease, monotonic_ms
 from sagabus_relay.pace import Pace, PacePolicy
-from sagabus_relay.plan import Limits, Round, plan, settle
+from sagabus_relay.plan import Limits, Round, Settlement, plan, settle
 from sagabus_relay.table import Fetch, OutboxTable
 from sagabus_runtime import BackOff, BackOffPolicy, failpoints
 from sagabus_runtime.errors import is_retryable
@@ -125,15 +125,19 @@ class SlotWorker:
         await self._table.settle(result)
         await failpoints.reach("relay.after-settle")
         self._events.round_done(self.slot, result, self._clock() - started)
-        self._holds.opened(result.open_topics)
-        self._holds.close(result.closed_topics, self._clock())
-        if result.closed_topics:
-            self._events.held(self.slot, result.closed_topics, self._holds.count)
+        self._note_topics(result)
         if result.trouble is not None:
             await self._sit_out(result.trouble)
         else:
             self._recovered()
         return result.gone
+
+    def _note_topics(self, result: Settlement) -> None:
+        before = self._holds.count
+        self._holds.opened(result.open_topics)
+        self._holds.close(result.closed_topics, self._clock())
+        if result.closed_topics or self._holds.count != before:
+            self._events.held(self.slot, result.closed_topics, self._holds.count)
 
     def _recovered(self) -> None:
         self.trouble = None

@@ -1,11 +1,11 @@
-"""`sagabus audit list|facts`: who did what and why, and what happened, page by page."""
+"""`sagabus audit list|facts|verify`: who did what and why, what happened, and whether it holds."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
@@ -13,12 +13,14 @@ import typer
 from sagabus_cli import Output, UsageError, current_output
 from sagabus_orchestrator.audit.pages import AuditRow, FactPages, FactRow, Page, Wanted
 from sagabus_orchestrator.audit.trail import Trail
-from sagabus_orchestrator.commands.session import with_database
+from sagabus_orchestrator.commands.session import utc, with_database
+from sagabus_orchestrator.commands.verify import verify
 from sagabus_store import Database
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Who did what and why; journals, and their proof.")
+app.command()(verify)
 T = TypeVar("T")
 
 PATIENCE_MS = 2_000
@@ -102,8 +104,8 @@ def _wanted(where: Sequence[str] | None, since: datetime | None, until: datetime
         saga_id=_saga_id(told.get("saga")),
         kind=told.get("kind"),
         actor=told.get("actor"),
-        since=_utc(since),
-        until=_utc(until),
+        since=utc(since),
+        until=utc(until),
         outcome=_outcome(told.get("outcome")),
     )
 
@@ -121,10 +123,6 @@ def _outcome(text: str | None) -> Literal["done", "refused"] | None:
             return text
         case _:
             raise UsageError("usage", "outcome= is done or refused")
-
-
-def _utc(at: datetime | None) -> datetime | None:
-    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
 def _document(page: Page[T], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

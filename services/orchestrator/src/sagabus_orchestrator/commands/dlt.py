@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import uuid
 from collections.abc import Sequence
@@ -12,7 +11,19 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sagabus_cli import UsageError, current_connection, current_output
+from sagabus_cli import (
+    MAX_DEEDS,
+    DryRun,
+    Limit,
+    OperationId,
+    UsageError,
+    Why,
+    actor,
+    chosen_operation_id,
+    current_connection,
+    current_output,
+    read_conditions,
+)
 from sagabus_core.canonical import sha256_hex
 from sagabus_core.errors import SagabusError
 from sagabus_expressions import CelConditions
@@ -22,6 +33,7 @@ from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.commands.session import with_database
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.letters import Deed, Letter, LetterFilter, LetterState
+from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_orchestrator.redrive import DeadLetters, LetterOutcome
 from sagabus_store import Database, InboxWindow
 
@@ -29,23 +41,18 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: look at them, redrive, discard.")
 
-MAX_LETTERS = 1_000
 REFUSED = 4
+CONDITIONS = ("topic", "code", "kind", "saga", "tenant")
 Letters = Annotated[
     list[str] | None, typer.Argument(help="Ids, or topic/partition/offset at the source.")
-]
-Why = Annotated[str, typer.Option("--reason", help="Why; kept with the letter.")]
-OperationId = Annotated[
-    str | None,
-    typer.Option("--operation-id", help="Your id: the same one again does nothing twice."),
 ]
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        "--where", help="Instead of ids: topic=, code=, kind= or saga=; all given must hold."
+        "--where",
+        help="Instead of ids: topic=, code=, kind=, saga= or tenant=; all given must hold.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 Done = tuple[Letter, LetterOutcome | SagabusError]
 
 
@@ -53,7 +60,7 @@ Done = tuple[Letter, LetterOutcome | SagabusError]
 def list_letters(
     where: Where = None,
     state: Annotated[str, typer.Option(help="open, redriven, discarded or any.")] = "open",
-    limit: Annotated[int, typer.Option(min=1, max=MAX_LETTERS)] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List dead letters by topic, partition and offset: the order in which to redrive them."""
     wanted = replace(_filter(where), state=_state(state))
@@ -77,6 +84,7 @@ def list_letters(
             )
             for letter in found
         ],
+        empty="no such dead letter",
     )
 
 
@@ -134,9 +142,8 @@ def discard(
 def _make_deed(
     kind: Literal["redrive", "discard"], reason: str, operation_id: str | None, body: bytes | None
 ) -> Deed:
-    actor = os.environ.get("SAGABUS_ACTOR") or getpass.getuser()
     request = kind if body is None else f"{kind}:{sha256_hex(body)}"
-    return Deed(kind, operation_id or str(uuid.uuid4()), actor, reason, request, body)
+    return Deed(kind, chosen_operation_id(operation_id), actor(), reason, request, body)
 
 
 def _perform(ids: list[str] | None, where: list[str] | None, deed: Deed, *, dry_run: bool) -> None:
@@ -152,8 +159,8 @@ def _perform(ids: list[str] | None, where: list[str] | None, deed: Deed, *, dry_
         async with database.connection() as conn:
             found = [await letters.find(conn, letters.letter_id_of(name)) for name in ids or ()]
             if where:
-                found = await letters.listed(conn, wanted, MAX_LETTERS)
-        desk = DeadLetters(database, topics, watcher, _window())
+                found = await letters.listed(conn, wanted, MAX_DEEDS)
+        desk = DeadLetters(database, topics, watcher, _window(), _mode())
         found.sort(key=lambda letter: letter.place)
         return [(letter, await _one(desk, letter, deed, dry_run=dry_run)) for letter in found]
 
@@ -180,6 +187,7 @@ def _tell(deed: Deed, done: Sequence[Done], *, dry_run: bool) -> None:
     would = "dry run: " if dry_run else ""
     lines = [f"{would}{entry['id']} {entry.get('effect') or entry['error']}" for entry in entries]
     lines += [f"operation id {deed.operation_id}"] if done else ["no letter matches"]
+    lines += ["there may be more: do it again"] if len(done) == MAX_DEEDS else []
     current_output().tell(
         {"operation_id": deed.operation_id, "dry_run": dry_run, "dead_letters": entries},
         "\n".join(lines),
@@ -202,6 +210,7 @@ def _document(letter: Letter) -> dict[str, Any]:
         "partition": letter.source.partition,
         "offset": letter.source.offset,
         "kind": letter.kind,
+        "tenant": letter.tenant,
         "saga_id": letter.saga_id,
         "code": letter.reason.code,
         "detail": letter.reason.detail,
@@ -233,12 +242,7 @@ def _readable(raw: bytes | None) -> str | None:
 
 
 def _filter(where: Sequence[str] | None) -> LetterFilter:
-    told: dict[str, str] = {}
-    for condition in where or ():
-        name, separator, value = condition.partition("=")
-        if name not in {"topic", "code", "kind", "saga"} or not separator or not value:
-            raise UsageError("usage", f"{condition!r}: write topic=, code=, kind= or saga=")
-        told[name] = value
+    told = read_conditions(where, CONDITIONS)
     if "saga" in told:
         try:
             told["saga"] = str(uuid.UUID(told["saga"]))
@@ -263,6 +267,17 @@ def _window() -> InboxWindow:
     window = InboxWindow(int(os.environ.get("SAGABUS_INBOX_DAYS", default)))
     window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
     return window
+
+
+def _mode() -> RecoveryMode:
+    """Return the mode of the service, as its settings say: what it keeps is kept here too."""
+    named = os.environ.get("SAGABUS_RECOVERY_MODE", RecoveryMode.OFF)
+    try:
+        return RecoveryMode(named)
+    except ValueError as cause:
+        raise UsageError(
+            "usage", f"SAGABUS_RECOVERY_MODE is {', '.join(RecoveryMode)}, not {named!r}"
+        ) from cause
 
 
 def _read(path: Path) -> bytes:

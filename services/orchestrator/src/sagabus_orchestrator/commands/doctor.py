@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
 
-from sagabus_cli import FailedOutcome, NotReachable, UsageError, current_connection, current_output
+from sagabus_cli import (
+    FailedOutcome,
+    NotReachable,
+    UsageError,
+    current_connection,
+    current_output,
+    read_outboxes,
+)
 from sagabus_expressions import CelConditions
 from sagabus_orchestrator.app import COMPONENTS
 from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.commands.groups import Groups, chosen_readers
 from sagabus_orchestrator.doctor import (
     Check,
     Level,
@@ -24,6 +30,7 @@ from sagabus_orchestrator.doctor import (
     worst,
 )
 from sagabus_orchestrator.errors import OrphanedInstances
+from sagabus_orchestrator.readers import Readers
 from sagabus_store import Database, DatabaseOptions, StoreError
 
 __all__ = ["app"]
@@ -46,12 +53,15 @@ def doctor(
         list[str] | None,
         typer.Option(help="NAME=DSN of another service's database; also SAGABUS_OUTBOXES (JSON)."),
     ] = None,
+    group: Groups = None,
 ) -> None:
     """Check topics, retention, migrations, roles, clocks, outboxes, groups and stuck sagas.
 
     Exit code 1 if a check failed; warnings alone do not fail.
     """
-    checks = asyncio.run(_examine(_others(database or []), role or [], inbox_days))
+    readers = chosen_readers(group)
+    checks = asyncio.run(_examine(_others(database or []), role or [], inbox_days, readers))
+    checks += _unseen(database)
     level = worst(checks)
     current_output().table(
         {
@@ -72,11 +82,7 @@ def doctor(
 
 
 def _others(named: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    try:
-        found.update(json.loads(os.environ.get("SAGABUS_OUTBOXES") or "{}"))
-    except ValueError as cause:
-        raise UsageError("invalid_address", "SAGABUS_OUTBOXES is no JSON object") from cause
+    found = read_outboxes() or {}
     for each in named:
         name, separator, dsn = each.partition("=")
         if not separator:
@@ -85,7 +91,18 @@ def _others(named: list[str]) -> dict[str, str]:
     return {name: dsn for name, dsn in found.items() if name != _ORCHESTRATOR}
 
 
-async def _examine(others: Mapping[str, str], roles: Sequence[str], inbox_days: int) -> list[Check]:
+def _unseen(named: list[str] | None) -> list[Check]:
+    """Say that the databases of other services, which nobody has named, were not looked at."""
+    if named or read_outboxes() is not None:
+        return []
+    detail = "only the orchestrator's: parked keys and old records elsewhere are not seen"
+    mend = "set SAGABUS_OUTBOXES as the relay has it, or name databases by --database"
+    return [Check("databases", Level.WARN, detail, mend)]
+
+
+async def _examine(
+    others: Mapping[str, str], roles: Sequence[str], inbox_days: int, readers: Readers
+) -> list[Check]:
     connection = current_connection()
     checks, waiting, participants = await _examine_own(connection.database, roles)
     for name, dsn in others.items():
@@ -98,7 +115,7 @@ async def _examine(others: Mapping[str, str], roles: Sequence[str], inbox_days: 
         return [*checks, Check("kafka", Level.FAIL, error.detail, "name it by --kafka")]
     return [
         *checks,
-        *await examine_broker(bus, connection.topics, participants, waiting, inbox_days),
+        *await examine_broker(bus, readers, participants, waiting, inbox_days),
     ]
 
 

@@ -33,6 +33,7 @@ def list_leftovers(
         {"early": [_document(each) for each in found]},
         ("id", "business key", "step", "asked", "answered", "saga is"),
         [_row(each) for each in found],
+        empty="no answer waits for a command",
     )
 
 

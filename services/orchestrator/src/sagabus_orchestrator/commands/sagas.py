@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from sagabus_cli import current_output
+from sagabus_cli import current_output, options_of
 from sagabus_core.engine import Activation, Member
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import format_instant
@@ -25,22 +26,29 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant.")]
 Workflow = Annotated[str | None, typer.Option(help="Only this workflow.")]
 
 
-@list_app.command()
-def list_sagas(
-    tenant: Tenant = None,
-    workflow: Workflow = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The options of `list`."""
+
+    tenant: Tenant = None
+    workflow: Workflow = None
     status: Annotated[
         list[SagaStatus] | None, typer.Option(help="Only this status; may be given several times.")
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="Only keys that begin like this.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Sagas of one page.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="Go on after a page: its next cursor.")] = None,
-) -> None:
+    ] = None
+    key: Annotated[str | None, typer.Option(help="Only keys that begin like this.")] = None
+    archived: Annotated[bool, typer.Option("--archived", help="Those of the archive too.")] = False
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Sagas of one page.")] = 50
+    cursor: Annotated[str | None, typer.Option(help="Go on after a page: its next cursor.")] = None
+
+
+@list_app.command()
+@options_of(_Asked)
+def list_sagas(asked: _Asked) -> None:
     """List sagas, newest first."""
-    wanted = SagaFilter(tenant, workflow, status, key)
+    wanted = SagaFilter(asked.tenant, asked.workflow, asked.status, asked.key, asked.archived)
 
     async def work(database: Database) -> Page:
-        return await SagaReader(database).page(wanted, limit, cursor)
+        return await SagaReader(database).page(wanted, asked.limit, asked.cursor)
 
     page = with_database(work)
     output = current_output()
@@ -48,6 +56,7 @@ def list_sagas(
         {"sagas": [_summary(saga) for saga in page.sagas], "next_cursor": page.next_cursor},
         ("business key", "workflow", "status", "rev", "started", "took", "id"),
         [_row(saga) for saga in page.sagas],
+        empty="no saga" if asked.archived else "no saga (those of the archive: --archived)",
     )
     if page.next_cursor:
         output.note(f"more: --cursor {page.next_cursor}")
@@ -79,12 +88,18 @@ def _row(saga: SagaSummary) -> tuple[str, ...]:
     return (
         saga.business_key,
         f"{saga.workflow} {saga.version}",
-        f"{saga.status} (PAUSED)" if saga.control == "PAUSED" else saga.status,
+        _standing(saga),
         str(saga.revision),
         f"{saga.created_at:%Y-%m-%d %H:%M:%S}",
         f"{(saga.updated_at - saga.created_at).total_seconds():.3f} s",
         saga.saga_id,
     )
+
+
+def _standing(saga: SagaSummary) -> str:
+    if saga.archived_at is not None:
+        return f"{saga.status} (archived)"
+    return f"{saga.status} (PAUSED)" if saga.control == "PAUSED" else saga.status
 
 
 def _summary(saga: SagaSummary) -> dict[str, object]:
@@ -99,6 +114,7 @@ def _summary(saga: SagaSummary) -> dict[str, object]:
         "revision": saga.revision,
         "created_at": saga.created_at.isoformat(),
         "updated_at": saga.updated_at.isoformat(),
+        "archived_at": saga.archived_at.isoformat() if saga.archived_at else None,
     }
 
 
@@ -119,7 +135,6 @@ def _document(detail: SagaDetail) -> dict[str, object]:
         "branches": dict(saga.branches),
         "reasons": {key: reason.value for key, reason in saga.reasons.items()},
         "armed_at": _instant(saga.armed_at_ms),
-        "archived_at": detail.archived_at.isoformat() if detail.archived_at else None,
         "journal_head": detail.journal_head,
         "journal": [
             {"revision": fact.revision, "ordinal": fact.ordinal, **fact.body}

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import asyncpg
 
-from sagabus_cli import NotReachable, current_connection
+from sagabus_cli import NotReachable, actor, current_connection
 from sagabus_orchestrator.app import COMPONENTS
 from sagabus_store import Database, DatabaseOptions, StoreUnavailable, require_current
 
-__all__ = ["actor", "with_database"]
+__all__ = ["actor", "utc", "with_database"]
 
 T = TypeVar("T")
 _CONNECTIONS: Final = 2
 
 
-def actor() -> str:
-    """Return who acts: SAGABUS_ACTOR, else the user of this machine."""
-    return os.environ.get("SAGABUS_ACTOR") or getpass.getuser()
+def utc(at: datetime | None) -> datetime | None:
+    """Return an instant as somebody typed it: UTC unless they said otherwise."""
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
 def with_database(work: Callable[[Database], Awaitable[T]]) -> T:

@@ -12,11 +12,11 @@ from sagabus_cli import NotReachable, current_connection, current_output
 from sagabus_expressions import CelConditions
 from sagabus_messages import format_instant
 from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.commands.groups import Groups, chosen_readers
 from sagabus_orchestrator.commands.session import with_database
 from sagabus_orchestrator.errors import OrphanedInstances
 from sagabus_orchestrator.queries import SagaDetail, SagaReader
 from sagabus_orchestrator.why import Asked, Bus, Explanation, Facts, Gatherer, Place, explain
-from sagabus_orchestrator.why.gather import Readers
 from sagabus_orchestrator.why.kafka import KafkaBus, NoBus
 from sagabus_store import Database
 
@@ -30,9 +30,10 @@ def why(
     saga: Annotated[str, typer.Argument(help="Saga id or business key.")],
     tenant: Annotated[str | None, typer.Option(help="The saga's tenant.")] = None,
     workflow: Annotated[str | None, typer.Option(help="The saga's workflow.")] = None,
+    group: Groups = None,
 ) -> None:
     """Say what a saga waits for: who was asked what until when, and what would move it."""
-    connection = current_connection()
+    readers = chosen_readers(group)
 
     async def work(database: Database) -> tuple[SagaDetail, Facts]:
         detail = await SagaReader(database).find(saga, tenant, workflow)
@@ -40,7 +41,7 @@ def why(
         # Else explained without the names of participants; `doctor` tells what is missing.
         with suppress(OrphanedInstances):
             await watcher.refresh()
-        gatherer = Gatherer(database, watcher.current, Readers(connection.topics), _bus())
+        gatherer = Gatherer(database, watcher.current, readers, _bus())
         return detail, await gatherer.facts(detail)
 
     detail, facts = with_database(work)

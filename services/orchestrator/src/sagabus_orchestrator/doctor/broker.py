@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from sagabus_bus import BusError, KafkaConnection, TopicInspector
-from sagabus_messages import Topics
 from sagabus_orchestrator.doctor.checks import (
     Check,
     Level,
@@ -16,6 +15,7 @@ from sagabus_orchestrator.doctor.checks import (
     judge_retention,
     judge_topics,
 )
+from sagabus_orchestrator.readers import Readers
 
 __all__ = ["examine_broker"]
 
@@ -24,13 +24,13 @@ _PATIENCE_S: Final = 20.0
 
 async def examine_broker(
     connection: KafkaConnection,
-    topics: Topics,
+    readers: Readers,
     participants: Iterable[str],
     waiting: Iterable[str],
     inbox_days: int,
 ) -> list[Check]:
     """Check topics, their settings and groups; an unreachable Kafka is one failed check."""
-    owners = sorted(participants)
+    owners, topics = sorted(participants), readers.topics
     try:
         async with asyncio.timeout(_PATIENCE_S), TopicInspector(connection) as admin:
             wanted = [spec.name for spec in topics.catalogue(owners)]
@@ -50,7 +50,7 @@ async def examine_broker(
                 judge_retention(kept, inbox_days),
                 *[
                     await _group(admin, group, [name for name in names if name in counts])
-                    for group, names in _groups(topics, owners).items()
+                    for group, names in readers.all(owners).items()
                 ],
             ]
     except TimeoutError:
@@ -58,17 +58,6 @@ async def examine_broker(
     except BusError as error:
         detail = error.detail
     return [Check("kafka", Level.FAIL, f"Kafka not reachable: {detail}", "see SAGABUS_KAFKA")]
-
-
-def _groups(topics: Topics, owners: list[str]) -> dict[str, list[str]]:
-    """Return the consumer groups, as the services name them by default, with what they read."""
-    prefix = topics.prefix
-    results = [topics.result(owner) for owner in owners]
-    return {
-        f"{prefix}sagabus-orchestrator": [topics.start, topics.wakeup, *results],
-        f"{prefix}sagabus-timer": [topics.wakeup_request],
-        **{f"{prefix}sagabus.{owner}.v1": [topics.command(owner)] for owner in owners},
-    }
 
 
 async def _group(admin: TopicInspector, group: str, names: list[str]) -> Check:

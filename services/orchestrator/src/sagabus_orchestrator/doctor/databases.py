@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sagabus_orchestrator.audit.fence import held_by
+from sagabus_orchestrator.bulk.selection import SQL as BULK
 from sagabus_orchestrator.catalog import SQL as REGISTRY
 from sagabus_orchestrator.doctor.checks import (
     Check,
@@ -64,6 +65,9 @@ async def examine_database(
         checks += await _dead_letters(conn)
         writer = await held_by(conn, 0)
         checks.append(judge_writer(writer.pid, writer.application, writer.age_ms))
+        overdue = int(await conn.fetchval(BULK["overdue_bulks"]))
+        mend = "start an orchestrator, or cancel them: sagabus bulk list"
+        checks.append(judge_count("bulk", overdue, "bulk operations that nobody works on", mend))
         outbox, topics = await examine_outbox(conn, "orchestrator")
     return [*checks, *outbox], topics
 

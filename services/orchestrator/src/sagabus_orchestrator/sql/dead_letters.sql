@@ -1,10 +1,17 @@
 -- name: keep_letters
--- Keep letters that are not known yet, whatever was done with those that are.
+-- Keep letters that are not known yet, whatever was done with those that are. Whose they are the
+-- saga says; only where there is none, the letter itself ($14), which anybody may have written.
 insert into dead_letter (topic, partition, "offset", id, kind, saga_id, key, headers, value, code,
-                         detail, attempts, first_seen)
-select * from unnest($1::text[], $2::integer[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[],
-                     $7::bytea[], $8::bytea[], $9::bytea[], $10::text[], $11::text[],
-                     $12::bigint[], $13::text[])
+                         detail, attempts, first_seen, tenant)
+select n.topic, n.partition, n.place, n.id, n.kind, n.saga_id, n.key, n.headers, n.value, n.code,
+       n.detail, n.attempts, n.first_seen, coalesce(s.tenant, a.tenant, n.tenant)
+from unnest($1::text[], $2::integer[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[],
+            $7::bytea[], $8::bytea[], $9::bytea[], $10::text[], $11::text[], $12::bigint[],
+            $13::text[], $14::text[])
+    as n (topic, partition, place, id, kind, saga_id, key, headers, value, code, detail, attempts,
+          first_seen, tenant)
+left join saga s on s.id = n.saga_id
+left join archived_saga a on a.id = n.saga_id
 on conflict do nothing
 
 -- name: find_letter
@@ -23,8 +30,9 @@ where ($1::text is null or state = $1)
     and ($3::text is null or code = $3)
     and ($4::text is null or kind = $4)
     and ($5::uuid is null or saga_id = $5)
+    and ($6::text is null or tenant = $6)
 order by topic, partition, "offset"
-limit $6
+limit $7
 
 -- name: earlier_open
 -- Return the first letter of this topic and key that is open and stands before a place, but for $5.

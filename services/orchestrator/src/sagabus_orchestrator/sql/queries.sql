@@ -11,6 +11,34 @@ where ($1::text is null or tenant = $1)
 order by created_at desc, id desc
 limit $7
 
+-- name: list_all_sagas
+-- The same with the archive; a saga is in one of the two tables at any moment.
+select * from (
+    (select id, tenant, workflow, business_key, definition_version, status, control, revision,
+            created_at, updated_at, null::timestamptz as archived_at
+     from saga
+     where ($1::text is null or tenant = $1)
+       and ($2::text is null or workflow = $2)
+       and ($3::text[] is null or status = any($3))
+       and ($4::text is null or starts_with(business_key, $4))
+       and ($5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
+     order by created_at desc, id desc
+     limit $7)
+    union all
+    (select id, tenant, workflow, business_key, definition_version, status, control, revision,
+            created_at, updated_at, archived_at
+     from archived_saga
+     where ($1::text is null or tenant = $1)
+       and ($2::text is null or workflow = $2)
+       and ($3::text[] is null or status = any($3))
+       and ($4::text is null or starts_with(business_key, $4))
+       and ($5::timestamptz is null or (created_at, id) < ($5, $6::uuid))
+     order by created_at desc, id desc
+     limit $7)
+) as found
+order by created_at desc, id desc
+limit $7
+
 -- name: find_saga
 -- Return one saga with its snapshot.
 select id, tenant, workflow, business_key, definition_scope, definition_version,

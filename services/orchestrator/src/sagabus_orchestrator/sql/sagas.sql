@@ -96,17 +96,36 @@ order by d.scope, d.workflow, d.version
 for share of d
 
 -- name: lock_quotas
--- Lock the quota rows of these tenants in order; tenants without a quota have none.
-select tenant, max_active, active from tenant_quota
-where tenant = any($1::text[])
-order by tenant
-for update
+-- Lock the quota rows of these tenants in order, then their action rates; most have none.
+with quota as materialized (
+    select tenant, max_active, active from tenant_quota
+    where tenant = any($1::text[])
+    order by tenant
+    for update
+), rate as materialized (
+    select tenant, action, most, window_ms, window_no, used from action_rate
+    where tenant = any($1::text[])
+    order by tenant, action
+    for update
+)
+select tenant, null as action, max_active as most, 0::bigint as window_ms,
+       0::bigint as window_no, active as used
+from quota
+union all
+select tenant, action, most, window_ms, window_no, used from rate
 
 -- name: change_quotas
 -- Add starts minus terminal transitions, one row per tenant.
 update tenant_quota q set active = greatest(q.active + c.delta, 0)
 from unnest($1::text[], $2::bigint[]) as c (tenant, delta)
 where q.tenant = c.tenant
+
+-- name: use_rates
+-- Note what tenants have used of their rates, one row per tenant and action.
+update action_rate r set window_no = u.window_no, used = u.used
+from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
+    as u (tenant, action, window_no, used)
+where r.tenant = u.tenant and r.action = u.action
 
 -- name: overdue_sagas
 -- Return sagas whose armed time passed without a wake-up, the longest overdue first.

@@ -37,7 +37,7 @@ KEEP_DAYS: Final = 30
 class ReconcilerPolicy:
     """How much it does at once and how long it waits; all times in milliseconds."""
 
-    page: int = 500
+    page: int = 2_000
     tick_ms: int = 1_000
     round_ms: int = 60_000
     quiet_ms: int = 60_000

@@ -9,9 +9,10 @@ import asyncpg
 
 from sagabus_core import ids
 from sagabus_core.definitions import Definition
-from sagabus_messages import Topics, unpack_headers
+from sagabus_messages import unpack_headers
 from sagabus_orchestrator.catalog import GLOBAL, Catalog, DefinitionRef
 from sagabus_orchestrator.queries import SagaDetail
+from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.upkeep.jobs import SQL as UPKEEP
 from sagabus_orchestrator.why.facts import (
     NOT_ASKED,
@@ -25,22 +26,10 @@ from sagabus_orchestrator.why.facts import (
 )
 from sagabus_store import Connection, Database, Queries, now_ms
 
-__all__ = ["Gatherer", "Readers"]
+__all__ = ["Gatherer"]
 
 SQL = Queries("sagabus_orchestrator", "sql/why.sql")
 _FINDINGS: Final = 10
-
-
-class Readers:
-    """Which consumer group reads which topic, as the services name them by default."""
-
-    def __init__(self, topics: Topics, orchestrator_group: str = "sagabus-orchestrator") -> None:
-        self.topics = topics
-        self.orchestrator = f"{topics.prefix}{orchestrator_group}"
-
-    def participant(self, name: str) -> str:
-        """Return the group of a participant."""
-        return f"{self.topics.prefix}sagabus.{name}.v1"
 
 
 class Gatherer:

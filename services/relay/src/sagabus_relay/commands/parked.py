@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
-import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from sagabus_cli import UsageError, current_connection, current_output
+from sagabus_cli import (
+    MAX_DEEDS,
+    DryRun,
+    Limit,
+    OperationId,
+    UsageError,
+    Why,
+    actor,
+    chosen_operation_id,
+    current_connection,
+    current_output,
+    read_conditions,
+    read_outboxes,
+)
 from sagabus_core.errors import SagabusError
 from sagabus_relay.parking import Deed, ParkedKey, Parking, ParkingOutcome
 from sagabus_store import SHARED, Database, DatabaseOptions, require_current
@@ -22,8 +32,8 @@ __all__ = ["app"]
 app = typer.Typer(no_args_is_help=True, help="Parked keys: look at them, redrive, discard.")
 
 T = TypeVar("T")
-MAX_KEYS = 1_000
 REFUSED = 4
+CONDITIONS = ("topic", "code")
 Outbox = Annotated[
     str | None,
     typer.Option("--outbox", help="Which of SAGABUS_OUTBOXES; needed where there are several."),
@@ -31,16 +41,10 @@ Outbox = Annotated[
 Rows = Annotated[
     list[int] | None, typer.Argument(help="Ids of parked records, as `list` shows them.")
 ]
-Why = Annotated[str, typer.Option("--reason", help="Why; kept with what was done.")]
-OperationId = Annotated[
-    str | None,
-    typer.Option("--operation-id", help="Your id: the same one again does nothing twice."),
-]
 Where = Annotated[
     list[str] | None,
     typer.Option("--where", help="Instead of ids: topic= or code=; all given must hold."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +60,15 @@ class _Key:
 def list_keys(
     where: Where = None,
     outbox: Outbox = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_KEYS)] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List parked keys of all outboxes, the longest parked first: why, and how many rows wait."""
     chosen = _outboxes() if outbox is None else {outbox: _one(outbox)}
+    wanted = read_conditions(where, CONDITIONS)
     found = [
         (name, key)
         for name, dsn in chosen.items()
-        for key in _with_parking(dsn, lambda parking: parking.listed(limit))
-        if _matches(key, _conditions(where))
+        for key in _with_parking(dsn, lambda parking: parking.listed(limit, **wanted))
     ]
     current_output().table(
         {"parked": [_document(name, key) for name, key in found]},
@@ -81,6 +85,7 @@ def list_keys(
             )
             for name, key in found
         ],
+        empty="no key is parked",
     )
 
 
@@ -135,8 +140,7 @@ def discard(
 
 
 def _deed(kind: Literal["redrive", "discard"], reason: str, operation_id: str | None) -> Deed:
-    actor = os.environ.get("SAGABUS_ACTOR") or getpass.getuser()
-    return Deed(kind, operation_id or str(uuid.uuid4()), actor, reason)
+    return Deed(kind, chosen_operation_id(operation_id), actor(), reason)
 
 
 def _perform(
@@ -145,15 +149,15 @@ def _perform(
     rows, where = which
     if bool(rows) == bool(where):
         raise UsageError("usage", "name parked records by id, or say which by --where, not both")
-    conditions = _conditions(where)
+    conditions = read_conditions(where, CONDITIONS)
 
     async def work(parking: Parking) -> list[tuple[_Key, ParkingOutcome | SagabusError]]:
         if rows:
             named = {await parking.key_of(row, deed.operation_id): row for row in rows}
             keys = [_Key(row, *key) for key, row in named.items()]
         else:
-            found = await parking.listed(MAX_KEYS)
-            keys = [_Key(k.first_id, k.topic, k.key) for k in found if _matches(k, conditions)]
+            found = await parking.listed(MAX_DEEDS, **conditions)
+            keys = [_Key(k.first_id, k.topic, k.key) for k in found]
         return [(key, await _try(parking, key, deed, dry_run=dry_run)) for key in keys]
 
     _tell(deed, _with_parking(dsn, work), dry_run=dry_run)
@@ -180,7 +184,8 @@ def _tell(
     entries = [_entry(key, outcome) for key, outcome in done]
     would = "dry run: " if dry_run else ""
     lines = [f"{would}{entry['topic']} {entry['key']}: {entry['told']}" for entry in entries]
-    lines += [f"operation id {deed.operation_id}"] if done else ["no key is parked"]
+    lines += [f"operation id {deed.operation_id}"] if done else ["no such key is parked"]
+    lines += ["there may be more: do it again"] if len(done) == MAX_DEEDS else []
     current_output().tell(
         {"operation_id": deed.operation_id, "dry_run": dry_run, "keys": entries}, "\n".join(lines)
     )
@@ -216,26 +221,16 @@ def _document(outbox: str, key: ParkedKey) -> dict[str, Any]:
     }
 
 
-def _conditions(where: Sequence[str] | None) -> dict[str, str]:
-    told = dict(condition.partition("=")[::2] for condition in where or ())
-    if not told.keys() <= {"topic", "code"} or not all(told.values()):
-        raise UsageError("usage", "--where takes topic= or code=")
-    return told
-
-
-def _matches(key: ParkedKey, conditions: Mapping[str, str]) -> bool:
-    told = {"topic": key.topic, "code": key.reason}
-    return all(told[name] == value for name, value in conditions.items())
-
-
 def _outboxes() -> dict[str, str]:
     """Return the DSN of every outbox; without SAGABUS_OUTBOXES the orchestrator's alone."""
-    named = os.environ.get("SAGABUS_OUTBOXES")
+    named = read_outboxes()
     if named is None:
+        current_output().note(
+            "only the orchestrator's outbox is looked at: name all by SAGABUS_OUTBOXES, as the "
+            "relay knows them"
+        )
         return {"orchestrator": current_connection().database}
-    from sagabus_relay.config import read_sources  # noqa: PLC0415 - slow: pydantic
-
-    return {source.name: source.dsn.get_secret_value() for source in read_sources(named)}
+    return named
 
 
 def _one(name: str | None) -> str:

@@ -2,7 +2,7 @@
 -- Oldest rows of the shards $1 (served in this order) whose topic is not among $2: at most $3 rows,
 -- and per shard no row after the first $4 bytes; with whether records of the key are parked.
 -- A limit under a nested loop cuts whole shards or the tail of one, never out of the middle.
-select o.id, o.shard, o.topic, o.key, o.headers, o.value,
+select o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at,
     (select exists (select 1 from outbox_parked a where a.shard = any($1::smallint[])))
     and exists (
         select 1 from outbox_parked p
@@ -10,7 +10,7 @@ select o.id, o.shard, o.topic, o.key, o.headers, o.value,
     ) as parked
 from unnest($1::smallint[]) as s (shard)
 cross join lateral (
-    select m.id, m.shard, m.topic, m.key, m.headers, m.value
+    select m.id, m.shard, m.topic, m.key, m.headers, m.value, m.created_at
     from (
         select h.*, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
             order by h.id rows between unbounded preceding and 1 preceding
@@ -40,7 +40,7 @@ with recursive topics as (
     from topics t
     where t.topic is not null
 )
-select o.id, o.shard, o.topic, o.key, o.headers, o.value,
+select o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at,
     (select exists (select 1 from outbox_parked a where a.shard = any($1::smallint[])))
     and exists (
         select 1 from outbox_parked p
@@ -48,7 +48,7 @@ select o.id, o.shard, o.topic, o.key, o.headers, o.value,
     ) as parked
 from (select shard, topic from topics order by place, topic) t
 cross join lateral (
-    select m.id, m.shard, m.topic, m.key, m.headers, m.value
+    select m.id, m.shard, m.topic, m.key, m.headers, m.value, m.created_at
     from (
         select h.*, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
             order by h.id rows between unbounded preceding and 1 preceding
@@ -64,18 +64,19 @@ where t.topic <> all($2::text[])
 limit $3::int;
 
 -- name: delete
--- Remove rows that were delivered.
+-- Remove rows that were delivered: those very rows. While a round is in hand the database may be
+-- set back to an earlier time, and write other rows under the same ids; so in all that follow.
 delete from outbox o
-using unnest($1::smallint[], $2::bigint[]) as done (shard, id)
-where o.shard = done.shard and o.id = done.id;
+using unnest($1::smallint[], $2::bigint[], $3::timestamptz[]) as done (shard, id, created_at)
+where o.shard = done.shard and o.id = done.id and o.created_at = done.created_at;
 
 -- name: park
 -- Take refused rows out of the hot table; each makes its (topic, key) a parked one.
 with moved as (
     delete from outbox o
-    using unnest($1::smallint[], $2::bigint[], $3::text[], $4::text[])
-        as bad (shard, id, reason, detail)
-    where o.shard = bad.shard and o.id = bad.id
+    using unnest($1::smallint[], $2::bigint[], $3::timestamptz[], $4::text[], $5::text[])
+        as bad (shard, id, created_at, reason, detail)
+    where o.shard = bad.shard and o.id = bad.id and o.created_at = bad.created_at
     returning o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at, bad.reason, bad.detail
 )
 insert into outbox_parked (id, shard, topic, key, headers, value, created_at, reason, detail)
@@ -85,8 +86,8 @@ select id, shard, topic, key, headers, value, created_at, reason, detail from mo
 -- Move rows behind the parked record of their key; rows whose key is parked no more stay.
 with moved as (
     delete from outbox o
-    using unnest($1::smallint[], $2::bigint[]) as f (shard, id)
-    where o.shard = f.shard and o.id = f.id and exists (
+    using unnest($1::smallint[], $2::bigint[], $3::timestamptz[]) as f (shard, id, created_at)
+    where o.shard = f.shard and o.id = f.id and o.created_at = f.created_at and exists (
         select 1 from outbox_parked p
         where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
     )

@@ -3,14 +3,21 @@
 select pg_advisory_xact_lock($1::int, s.shard) from unnest($2::int[]) as s (shard);
 
 -- name: parked
--- Parked keys, the longest parked first, with how many rows wait behind each, at most $1.
-select p.shard, p.topic, p.key, min(p.id) as first_id, count(*) as rows,
-    min(p.created_at) as oldest_at, min(p.parked_at) as parked_at,
-    coalesce((array_agg(p.reason order by p.id) filter (where p.reason is not null))[1], '') as reason,
-    coalesce((array_agg(p.detail order by p.id) filter (where p.reason is not null))[1], '') as detail
-from outbox_parked p
-group by p.shard, p.topic, p.key
-order by parked_at
+-- Parked keys, the longest parked first, with how many rows wait behind each, at most $1; only of
+-- the topic $2 and the reason $3, where they are given.
+select * from (
+    select p.shard, p.topic, p.key, min(p.id) as first_id, count(*) as rows,
+        min(p.created_at) as oldest_at, min(p.parked_at) as parked_at,
+        coalesce((array_agg(p.reason order by p.id) filter (where p.reason is not null))[1], '')
+            as reason,
+        coalesce((array_agg(p.detail order by p.id) filter (where p.reason is not null))[1], '')
+            as detail
+    from outbox_parked p
+    where $2::text is null or p.topic = $2
+    group by p.shard, p.topic, p.key
+) k
+where $3::text is null or k.reason = $3
+order by k.parked_at
 limit $1::int;
 
 -- name: parked_row

@@ -1,0 +1,185 @@
+"""Begins, shows and steers bulk operations; the worker does them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from sagabus_orchestrator.audit.trail import Act, By, Trail, record
+from sagabus_orchestrator.bulk.selection import FIRST, SQL, Found, before, matching
+from sagabus_orchestrator.bulk.values import Bulk, BulkOrder, BulkState, Refusal
+from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.errors import NotFound, Refused
+from sagabus_orchestrator.rows import instant
+from sagabus_store import Database
+
+__all__ = ["MOST", "Bulks"]
+
+MOST: Final = 1_000_000
+_PAGE: Final = 500
+_SAMPLES: Final = 10
+_NAME_MAX: Final = 128
+_REASON_MAX: Final = 900
+_FROM: Final = {
+    BulkState.CANCELLED: (BulkState.RUNNING, BulkState.PAUSED),
+    BulkState.PAUSED: (BulkState.RUNNING,),
+    BulkState.RUNNING: (BulkState.PAUSED,),
+}
+_VERB: Final = {
+    BulkState.CANCELLED: "cancel",
+    BulkState.PAUSED: "pause",
+    BulkState.RUNNING: "resume",
+}
+
+
+class Bulks:
+    """Bulk operations of one database; `tenants` limits what a caller sees (None: nothing)."""
+
+    def __init__(self, database: Database, watcher: CatalogWatcher) -> None:
+        self._database = database
+        self._watcher = watcher
+        self._trail = Trail(database)
+
+    async def count(self, order: BulkOrder) -> tuple[int, tuple[Found, ...]]:
+        """Return how many sagas an order means now (counted to one more than `most`), and some."""
+        _check(order)
+        until = before(order.wanted, instant(await self._database.now_ms()))
+        wanted, count = replace(order.wanted, until=until), 0
+        samples: list[Found] = []
+        async for found in matching(self._database, self._watcher.current, wanted, _PAGE):
+            count += 1
+            if len(samples) < _SAMPLES:
+                samples.append(found)
+            if count > order.most:
+                break
+        return count, tuple(samples)
+
+    async def start(self, order: BulkOrder) -> Bulk:
+        """Begin a bulk operation once: the same operation id of the same actor returns the first.
+
+        Raises `Refused`: `bulk_too_large` if more sagas match than `most`, `operation_id_reused`,
+        `invalid_operation`. Each saga is then changed in a transaction of its own, as by
+        `Operations.perform`, under an operation id that derives from the bulk's and the saga's.
+        """
+        act = _act("start", order, order.id)
+        async with self._trail.refusals_of(act):
+            known = await self._known(order)
+            if known is not None:
+                return known
+            count, _ = await self.count(order)
+            if count > order.most:
+                raise Refused(
+                    "bulk_too_large",
+                    f"more than {order.most} sagas match: narrow the filter, or raise the limit",
+                )
+            async with self._database.transaction() as conn:
+                wanted = order.wanted
+                begun = await conn.fetchval(
+                    SQL["begin_bulk"],
+                    order.id,
+                    order.operation_id,
+                    order.kind.value,
+                    None if wanted.tenants is None else list(wanted.tenants),
+                    json.dumps(wanted.plain()),
+                    order.most,
+                    None if order.permitted is None else sorted(order.permitted),
+                    order.actor,
+                    order.reason,
+                )
+                if begun is not None:
+                    await record(conn, act, f"{order.kind} of {count} sagas that match now")
+            return await self.get(order.id)
+
+    async def _known(self, order: BulkOrder) -> Bulk | None:
+        _check(order)
+        try:
+            known = await self.get(order.id)
+        except NotFound:
+            return None
+        same = (known.order.kind, known.order.wanted.plain(), known.order.most)
+        if same != (order.kind, order.wanted.plain(), order.most):
+            raise Refused(
+                "operation_id_reused",
+                f"operation id {order.operation_id!r} did something else before: choose a new one",
+            )
+        return known
+
+    async def get(self, bulk_id: str, tenants: Sequence[str] | None = None) -> Bulk:
+        """Return a bulk operation with its progress. Raises `NotFound`."""
+        async with self._database.connection() as conn:
+            row = await conn.fetchrow(SQL["find_bulk"], bulk_id)
+        found = None if row is None else Bulk.of(row)
+        if found is None or not _is_visible(found, tenants):
+            raise NotFound("not_found", f"there is no bulk operation {bulk_id}")
+        return found
+
+    async def refusals(self, bulk_id: str, limit: int, behind: str = FIRST) -> list[Refusal]:
+        """Return the sagas that could not be changed, in id order, with the reasons."""
+        async with self._database.connection() as conn:
+            rows = await conn.fetch(SQL["refusals"], bulk_id, behind, limit)
+        return [
+            Refusal(str(row["saga_id"]), row["business_key"], row["code"], row["detail"])
+            for row in rows
+        ]
+
+    async def steer(
+        self, bulk_id: str, state: BulkState, by: By, tenants: Sequence[str] | None = None
+    ) -> Bulk:
+        """Cancel, pause or go on with a bulk operation; what it has done stays done.
+
+        The batch under way ends first. Raises `NotFound`, `Refused` (`precondition_failed`).
+        """
+        known = await self.get(bulk_id, tenants)
+        act = _act(_VERB.get(state, str(state)), replace(known.order, actor=by.actor), bulk_id)
+        act = replace(act, by=by)
+        async with self._trail.refusals_of(act):
+            async with self._database.transaction() as conn:
+                came_from = [each.value for each in _FROM.get(state, ())]
+                changed = await conn.fetchval(SQL["steer_bulk"], bulk_id, state.value, came_from)
+                if changed is None:
+                    raise Refused("precondition_failed", f"the bulk operation is {known.state}")
+                await record(conn, act, f"{known.state} to {state}, {known.handled} sagas handled")
+            return await self.get(bulk_id, tenants)
+
+    async def list(
+        self, limit: int, tenants: Sequence[str] | None = None, below: Bulk | None = None
+    ) -> list[Bulk]:
+        """Return bulk operations, newest first, those below one that was returned before."""
+        scope = None if tenants is None else list(tenants)
+        place = (None, None) if below is None else (below.created_at, below.id)
+        async with self._database.connection() as conn:
+            rows = await conn.fetch(SQL["list_bulks"], scope, *place, limit)
+        return [Bulk.of(row) for row in rows]
+
+
+def _is_visible(bulk: Bulk, tenants: Sequence[str] | None) -> bool:
+    if tenants is None:
+        return True
+    own = bulk.order.wanted.tenants
+    return own is not None and set(own) <= set(tenants)
+
+
+def _act(verb: str, order: BulkOrder, bulk_id: str) -> Act:
+    tenants = order.wanted.tenants or ()
+    return Act(
+        kind=f"bulk:{verb}",
+        by=By(order.actor, order.reason, order.operation_id),
+        subject=bulk_id,
+        permission=f"bulk:run saga:{order.kind}",
+        tenant=tenants[0] if len(tenants) == 1 else "",
+        workflow=order.wanted.workflow or "",
+    )
+
+
+def _check(order: BulkOrder) -> None:
+    for name, value in (("operation id", order.operation_id), ("actor", order.actor)):
+        if not 1 <= len(value) <= _NAME_MAX or not value.isprintable():
+            raise Refused(
+                "invalid_operation", f"the {name} must be 1 to {_NAME_MAX} printable characters"
+            )
+    if not order.reason.strip() or len(order.reason) > _REASON_MAX:
+        raise Refused("invalid_operation", f"give a reason of 1 to {_REASON_MAX} characters")
+    if not 1 <= order.most <= MOST:
+        raise Refused("invalid_operation", f"say how many sagas at most: 1 to {MOST}")
