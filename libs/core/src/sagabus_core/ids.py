@@ -8,6 +8,7 @@ inside a name can never make two different things equal.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -47,11 +48,17 @@ def _derive(*parts: str | int | None) -> str:
     return f"{h[:8]}-{h[8:12]}-5{h[13:16]}-{_VARIANT[h[16]]}{h[17:20]}-{h[20:32]}"
 
 
+# What is derived when a command is issued is derived again to verify its answer, soon after.
+_RECENT = 8_192
+
+
+@lru_cache(maxsize=_RECENT)
 def saga_id(tenant: str, workflow: str, business_key: str) -> str:
     """Return the id of the one saga of a business key."""
     return _derive("saga", tenant, workflow, business_key)
 
 
+@lru_cache(maxsize=_RECENT)
 def effect_id(
     saga: str, definition_version: int, path: str, phase: Phase, target: Phase | None
 ) -> str:
@@ -64,6 +71,7 @@ def effect_id(
     )
 
 
+@lru_cache(maxsize=_RECENT)
 def command_id(effect: str, attempt: int) -> str:
     """Return the id of one attempt at an effect; also the ce_id of its record."""
     return _derive("command", effect, attempt)
