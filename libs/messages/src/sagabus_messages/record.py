@@ -51,15 +51,14 @@ def pack_headers(headers: Headers) -> bytes:
 
 def unpack_headers(packed: bytes) -> Headers:
     """Return what `pack_headers` packed."""
-    position, end = 0, len(packed)
+    length, position, end = _LENGTH.unpack_from, 0, len(packed)
     headers: list[tuple[str, bytes]] = []
     while position < end:
-        (length,) = _LENGTH.unpack_from(packed, position)
-        value_at = position + _LENGTH.size + length
-        name = packed[position + _LENGTH.size : value_at]
-        (length,) = _LENGTH.unpack_from(packed, value_at)
-        position = value_at + _LENGTH.size + length
-        headers.append((_text(name), packed[value_at + _LENGTH.size : position]))
+        name_at = position + _LENGTH.size
+        name_end = name_at + length(packed, position)[0]
+        value_at = name_end + _LENGTH.size
+        position = value_at + length(packed, name_end)[0]
+        headers.append((_text(packed[name_at:name_end]), packed[value_at:position]))
     return tuple(headers)
 
 
