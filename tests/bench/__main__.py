@@ -1,8 +1,8 @@
 """`make bench`: every figure with its floor, into build/bench.json.
 
 `python -m tests.bench [--only engine,relay,takeover] [--sagas N] [--seconds N]`
-Parts: engine, relay, takeover, reconciler, participant, timer, saga; and apart from them `size`,
-which compares the cost of a saga beside 10,000 and beside a million others.
+Parts: engine, relay, takeover, reconciler, participant, participant-many, timer, saga; and apart
+from them `size`, which compares the cost of a saga beside 10,000 and beside a million others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = ["main"]
 ALONE = {
     "engine": ("engine_rate",),
     "participant": ("participant_rate",),
+    "participant-many": ("participant_rate", "many"),
     "relay": ("relay_rate",),
     "takeover": ("relay_takeover",),
     "reconciler": ("reconciler_scale", "100000"),

@@ -1,6 +1,7 @@
 """How many commands a local participant handles per second, alone, on real Kafka and Postgres.
 
-Run it: `python -m tests.bench.participant_rate [commands] [refused per 100]`. Asserts nothing.
+Run it: `python -m tests.bench.participant_rate [commands] [refused per 100] [many]`, with `many` on
+a handler that takes the orders of a transaction at once (`execute_many`). Asserts nothing.
 The floor is the handler's own statement, one after the other on one connection in transactions of
 500: what no SDK could save.
 
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvloop
@@ -58,6 +60,7 @@ from sagabus_testkit import LocalStack
 NAME, STEP, BATCH, ROUNDS = "bench", "book", 500, 3
 TABLE = "create table booking (id uuid primary key, account text not null, cents bigint not null)"
 INSERT = "insert into booking (id, account, cents) values ($1, $2, $3)"
+INSERT_ALL = "insert into booking select * from unnest($1::uuid[], $2::text[], $3::bigint[])"
 
 
 class Book(BaseModel):
@@ -77,10 +80,31 @@ class BookStep(LocalStep[Book]):
         return Succeeded({"booking": ctx.idempotency_key})
 
 
-def build(settings: ParticipantSettings) -> ParticipantService:
-    participant = Participant(NAME)
-    participant.step(STEP, input=Book)(BookStep)
-    return ParticipantService(participant, settings)
+class BookManyStep(BookStep):
+    """One statement for all bookings of a transaction."""
+
+    async def execute_many(
+        self, batch: Sequence[tuple[LocalContext, Book]]
+    ) -> Sequence[ExecutedLocally]:
+        keys = [ctx.idempotency_key for ctx, _ in batch]
+        accounts, cents = zip(*((order.account, order.cents) for _, order in batch), strict=True)
+        await batch[0][0].conn.execute(INSERT_ALL, keys, accounts, cents)
+        return [
+            Rejected("negative_amount") if order.cents < 0 else Succeeded({"booking": key})
+            for key, (_, order) in zip(keys, batch, strict=True)
+        ]
+
+
+def build_with(step: type[BookStep]) -> Callable[[ParticipantSettings], ParticipantService]:
+    def build(settings: ParticipantSettings) -> ParticipantService:
+        participant = Participant(NAME)
+        participant.step(STEP, input=Book)(step)
+        return ParticipantService(participant, settings)
+
+    return build
+
+
+SERVED = {"serve": BookStep, "serve-many": BookManyStep}
 
 
 def commands(topic: str, first: int, count: int, refused: int) -> list[OutboxRow]:
@@ -139,7 +163,7 @@ async def handled(conn: Connection, count: int) -> float:
     return float(row["n"]) / float(row["s"])
 
 
-async def round_of(stack: LocalStack, count: int, refused: int) -> tuple[float, float]:
+async def round_of(stack: LocalStack, count: int, refused: int, serve: str) -> tuple[float, float]:
     name = f"bench{secrets.token_hex(3)}"
     dsn, topics = stack.postgres.create_database(name), Topics(f"{name}.")
     await migrate(dsn, [SHARED, COMPONENT])
@@ -161,8 +185,8 @@ async def round_of(stack: LocalStack, count: int, refused: int) -> tuple[float, 
         floor = await handler_floor(conn, count)
         with tempfile.TemporaryFile() as log:
             service = subprocess.Popen(  # noqa: ASYNC220  (a child that outlives many awaits)
-                [sys.executable, __file__, "serve"], env={**os.environ, **environment},
-                stdout=log, stderr=log,
+                [sys.executable, "-m", "tests.bench.participant_rate", serve],
+                env={**os.environ, **environment}, stdout=log, stderr=log,
             )  # fmt: skip
             try:
                 rate = await handled(conn, count)
@@ -173,19 +197,20 @@ async def round_of(stack: LocalStack, count: int, refused: int) -> tuple[float, 
     return rate, floor
 
 
-async def main(stack: LocalStack, count: int, refused: int) -> dict[str, object]:
-    pairs = [await round_of(stack, count, refused) for _ in range(ROUNDS)]
+async def main(stack: LocalStack, count: int, refused: int, serve: str) -> dict[str, object]:
+    pairs = [await round_of(stack, count, refused, serve) for _ in range(ROUNDS)]
     value, floor = (statistics.median(column) for column in zip(*pairs, strict=True))
     return {"value": round(value), "floor": round(floor), "ratio": round(value / floor, 3)}
 
 
-def measure(count: int, refused: int) -> None:
+def measure(count: int, refused: int, serve: str) -> None:
     """Measure and keep."""
     gc.freeze()
-    key = "participant_cps" if not refused else f"participant_cps_{refused}_refused"
+    key = "participant_cps" + "_many" * (serve == "serve-many")
+    key += f"_{refused}_refused" if refused else ""
     with LocalStack("participant-rate") as stack:
         stack.start()
-        found = {key: uvloop.run(main(stack, count, refused))}
+        found = {key: uvloop.run(main(stack, count, refused, serve))}
     keep(found)
 
 
@@ -229,7 +254,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["memory"]:
         measure_memory(int(sys.argv[2]) if len(sys.argv) > 2 else 200_000)
         sys.exit()
-    if sys.argv[1:] == ["serve"]:
-        sys.exit(run_service(NAME, build, ParticipantSettings))
-    numbers = [int(argument) for argument in sys.argv[1:]]
-    measure(*(numbers + [10_000, 0][len(numbers) :]))
+    if sys.argv[1:2] and sys.argv[1] in SERVED:
+        sys.exit(run_service(NAME, build_with(SERVED[sys.argv[1]]), ParticipantSettings))
+    numbers = [int(argument) for argument in sys.argv[1:] if argument != "many"]
+    how_many, how_bad = numbers + [10_000, 0][len(numbers) :]
+    measure(how_many, how_bad, "serve-many" if "many" in sys.argv else "serve")

@@ -109,9 +109,9 @@ async def test_a_handler_runs_in_a_span_of_the_commands_trace(
     meters: Meters, tracing: Tracing, spans: InMemorySpanExporter
 ) -> None:
     step = BookStep()
-    finding = await Calls(Watch(meters, tracing)).attempt(CONN, due(step, "01"))
-    assert finding is not None
-    assert finding.kind is Found.SUCCEEDED
+    found = await Calls(Watch(meters, tracing)).attempt(CONN, [due(step, "01")])
+    assert found is not None
+    assert [finding.kind for finding in found] == [Found.SUCCEEDED]
     (span,) = spans.get_finished_spans()
     assert span.context is not None
     assert f"{span.context.trace_id:032x}" == TRACE
@@ -126,7 +126,7 @@ async def test_what_the_orchestrator_does_not_sample_opens_no_span(
     meters: Meters, tracing: Tracing, spans: InMemorySpanExporter
 ) -> None:
     step = BookStep()
-    await Calls(Watch(meters, tracing)).attempt(CONN, due(step, "00"))
+    await Calls(Watch(meters, tracing)).attempt(CONN, [due(step, "00")])
     assert spans.get_finished_spans() == ()
     assert step.trace == f"00-{TRACE}-b7ad6b7169203331-00"
 
@@ -138,7 +138,7 @@ async def test_every_log_line_of_a_handler_names_saga_step_attempt_and_trace(
     try:
         logs.configure("books", "info", "json", out)
         given = due(BookStep(), "00")
-        await Calls(Watch(meters)).attempt(CONN, given)
+        await Calls(Watch(meters)).attempt(CONN, [given])
         logs.get_logger().info("books.idle")
     finally:
         structlog.reset_defaults()
@@ -151,8 +151,8 @@ async def test_every_log_line_of_a_handler_names_saga_step_attempt_and_trace(
 
 async def test_a_call_that_outlasts_its_step_is_reported(meters: Meters) -> None:
     with structlog.testing.capture_logs() as told:
-        await Calls(Watch(meters)).attempt(CONN, due(BookStep(), "00", allowed_ms=0))
-        await Calls(Watch(meters)).attempt(CONN, due(BookStep(), "00"))
+        await Calls(Watch(meters)).attempt(CONN, [due(BookStep(), "00", allowed_ms=0)])
+        await Calls(Watch(meters)).attempt(CONN, [due(BookStep(), "00")])
     (slow,) = [line for line in told if line["event"] == "participant.handler_slow"]
     assert (slow["log_level"], slow["call"], slow["allowed_ms"]) == ("warning", "EXECUTE", 0)
     assert meters.slow.labels("book", "EXECUTE")._value.get() == 1

@@ -64,8 +64,8 @@ TABLES = (
     *("tenant_quota", "action_rate", "definition", "reconciler_finding", "archived_saga"),
     *("dead_letter", "dead_letter_operation"),
     *("early_result", "engine_signal"),
+    *("api_key", "start_request"),
     *("bulk_refusal", "bulk"),
-    "api_key",
 )
 
 EVIDENCE = ("audit",)

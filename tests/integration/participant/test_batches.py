@@ -190,3 +190,19 @@ async def test_a_bad_record_far_behind_keeps_nothing_from_being_handled(
     assert await rig.count("applied") == 128, "what was committed stands; the rest comes again"
     await CommandBatches(rig.shell).process(good)
     assert sorted(shelf.calls) == sorted(f"o{n}" for n in range(200))
+
+
+async def test_what_the_same_transaction_did_before_is_not_taken_for_new(
+    rig: Rig, shelf: Shelf
+) -> None:
+    batches = CommandBatches(rig.shell)
+    async with rig.db.transaction() as conn:
+        for phase in (E, K, K, R):
+            target = E if phase is R else None
+            record = rig.command(phase, attempt=1, target=target)
+            for again in (record, rig.command(phase, attempt=2, target=target)):
+                await batches.process_within(conn, [again])
+    told = [(result.phase, result.status) for result in await rig.answers()]
+    assert told[:4] == [(E, S.SUCCEEDED)] * 2 + [(K, S.SUCCEEDED)] * 2
+    assert set(told[4:]) == {(R, S.SUCCEEDED)}
+    assert await rig.count("applied") == 2, "one effect and one undo"

@@ -1,5 +1,6 @@
 """`sagabus services`: the whole system on the stack of `sagabus up`, as a person explores it."""
 
+import asyncio
 import json
 import os
 import signal
@@ -11,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from sagabus_client import HttpClient, Outcome, StartCommand
+from sagabus_core.canonical import JsonValue
+from sagabus_messages import json_payload
 from sagabus_testkit import eventually_sync
 
 pytestmark = pytest.mark.stack
 
 SAGABUS = [sys.executable, "-m", "sagabus_cli", "--json"]
-ORDER = {
+ORDER: dict[str, JsonValue] = {
     "order": "ORD-1",
     "sku": "widget-1",
     "quantity": 1,
@@ -71,6 +75,20 @@ def a_new_participant_joins(folder: Path) -> None:
     assert not any(map(is_alive, said["services"].values()))
 
 
+def the_api_answers(api: dict[str, str]) -> None:
+    """Start and await an order over HTTP, with the key that the stack made for itself."""
+
+    key = Path(api["key_file"]).read_text()
+    payload = json_payload({**ORDER}, "order.v1")
+
+    async def order() -> Outcome:
+        async with HttpClient(api["url"], api_key=key) as client:
+            handle = await client.start(StartCommand("default", "order", "HTTP-1", payload))
+            return await client.wait(handle, timeout_s=60)
+
+    assert asyncio.run(order()).status == "COMPLETED"
+
+
 def test_explore(folder: Path) -> None:
     assert sagabus(folder, "services", code=3)["error"]["code"] == "no_stack"
     sagabus(folder, "up")
@@ -90,6 +108,7 @@ def test_explore(folder: Path) -> None:
         assert list(outcomes) == ["COMPLETED"], "the killed service was started again"
 
         a_new_participant_joins(folder)
+        the_api_answers(said["api"])
 
         running.send_signal(signal.SIGHUP)
         assert running.wait(60) == 0, "the terminal is gone: everything ends in good order"

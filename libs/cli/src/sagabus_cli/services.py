@@ -1,4 +1,4 @@
-"""The command `sagabus services`: orchestrator, timer, relay and the examples on the dev stack."""
+"""The command `sagabus services`: orchestrator, API, timer, relay, examples on the dev stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sagabus_cli.processes import revive, until_signal
 from sagabus_testkit.orders import DEFINITION
 from sagabus_testkit.stack.home import StackHome
 from sagabus_testkit.stack.record import StackRecord, read_record
-from sagabus_testkit.system import Servers, System
+from sagabus_testkit.system import API, SERVICES, Servers, System
 
 __all__ = ["app"]
 
@@ -37,9 +37,10 @@ def services() -> None:
     with until_signal() as ended, _home(record) as home:
         servers = Servers.named(record.kafka, record.postgres)
         current_output().note("starting the services")
-        with System(servers, home.directory, name=DEV) as system:
+        kinds = (*SERVICES, API)
+        with System(servers, home.directory, name=DEV, kinds=kinds) as system:
             system.start()
-            _tell(system, _publish(system))
+            _tell(system, _publish(system), _make_key(system))
             while not ended.wait(_LOOK_EVERY_S):
                 revive(system)
             current_output().note("stopping the services")
@@ -61,10 +62,28 @@ def _publish(system: System) -> str:
     return (published.stdout or published.stderr).strip()
 
 
-def _tell(system: System, workflow: str) -> None:
+def _make_key(system: System) -> Path:
+    """Return the file of this stack's own key, made once: nothing is open without one."""
+    file = system.directory / "api.key"
+    made = system.command(
+        *("keys", "create", "local", "--grant", "admin", "--all-tenants", "--days", "0"),
+        *("--file", str(file)),
+    )
+    if made.returncode != 0:
+        raise NotReachable("no_local_key", f"no key for the API: {made.stderr.strip()[-200:]}")
+    return file
+
+
+def _tell(system: System, workflow: str, key: Path) -> None:
     pids = {name: system.pid(name) for name in system.names}
     lines = [f"{name:<14} pid {pid}" for name, pid in pids.items()]
     lines.append(workflow)
+    lines.append(f"API {system.api_url}, its key in {key} (header X-API-Key)")
     lines.append(f"ready; logs in {system.directory}; Ctrl-C stops them")
-    document = {"directory": str(system.directory), "services": pids, "workflow": workflow}
+    document = {
+        "directory": str(system.directory),
+        "services": pids,
+        "workflow": workflow,
+        "api": {"url": system.api_url, "key_file": str(key)},
+    }
     current_output().tell(document, "\n".join(lines))

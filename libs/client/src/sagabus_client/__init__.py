@@ -1,13 +1,24 @@
 """Client of sagabus: start sagas and await their outcomes; publish business events."""
 
 from sagabus_client.client import SagabusClient
-from sagabus_client.errors import ClientError, OutcomePending, StartNotSent, StartUnsendable
+from sagabus_client.errors import (
+    ApiRefused,
+    ApiUnreachable,
+    ClientError,
+    OutcomePending,
+    StartNotSent,
+    StartUnsendable,
+)
 from sagabus_client.events import BusinessEvent, publish
+from sagabus_client.http import HttpClient
 from sagabus_client.values import Outcome, SagaHandle, StartCommand
 
 __all__ = [
+    "ApiRefused",
+    "ApiUnreachable",
     "BusinessEvent",
     "ClientError",
+    "HttpClient",
     "Outcome",
     "OutcomePending",
     "SagaHandle",

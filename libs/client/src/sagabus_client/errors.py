@@ -3,6 +3,8 @@
 ClientError                  root of this package
 ├── StartNotSent             Kafka took no start record in time: it may or may not be in the log
 ├── StartUnsendable          the start record itself can never be sent (too large, no topic ...)
+├── ApiRefused               the HTTP API refused the request, with its stable code
+├── ApiUnreachable           the HTTP API did not answer, or could not: it may have worked
 └── OutcomePending           no outcome in time; the saga goes on
 """
 
@@ -12,7 +14,14 @@ from typing import ClassVar
 
 from sagabus_core.errors import SagabusError
 
-__all__ = ["ClientError", "OutcomePending", "StartNotSent", "StartUnsendable"]
+__all__ = [
+    "ApiRefused",
+    "ApiUnreachable",
+    "ClientError",
+    "OutcomePending",
+    "StartNotSent",
+    "StartUnsendable",
+]
 
 
 class ClientError(SagabusError):
@@ -27,6 +36,16 @@ class StartNotSent(ClientError):
 
 class StartUnsendable(ClientError):
     """The start can never be sent as it is."""
+
+
+class ApiRefused(ClientError):
+    """The API refused the request; `code` is the stable one of contracts/errors.md."""
+
+
+class ApiUnreachable(ClientError):
+    """No answer, or that of an outage: send the same again, under the same start id."""
+
+    retryable: ClassVar[bool] = True
 
 
 class OutcomePending(ClientError):

@@ -10,6 +10,8 @@ from typing import Annotated, TypeAlias, get_type_hints
 
 import typer
 
+from sagabus_conformance.profile import TENANT
+
 __all__ = ["Options", "with_options"]
 
 File: TypeAlias = Path | None
@@ -54,7 +56,7 @@ class Options:
     rejects_invalid: Annotated[
         bool, typer.Option("--rejects-invalid", help="Broken payloads are REJECTED, not HALTED.")
     ] = False
-    tenant: Annotated[str, typer.Option(help="Tenant of the suite's sagas.")] = "conformance"
+    tenant: Annotated[str, typer.Option(help="Tenant of the suite's sagas.")] = TENANT
     effects_command: Annotated[
         Command, typer.Option(help='Shell command that prints {"<effect id>": <times applied>}.')
     ] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sagabus_conformance.errors import UnfitProfile
 from sagabus_core.canonical import JsonValue
@@ -12,9 +13,12 @@ from sagabus_core.names import check_name
 from sagabus_core.payload import JSON_CONTENT_TYPE, Payload
 from sagabus_messages import MessageError, parse_strict
 
-__all__ = ["Profile", "Template", "profile_of_definition"]
+__all__ = ["TENANT", "Profile", "Template", "profile_of_definition"]
 
 PLACEHOLDER = b"${business_key}"
+
+TENANT: Final = "conformance"
+"""Of the suite's sagas, unless told otherwise: nobody else's letters are in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Profile:
     retriable: bool = False
     unknown_allowed: bool = False
     rejects_invalid_payload: bool = False
-    tenant: str = "conformance"
+    tenant: str = TENANT
 
     def __post_init__(self) -> None:
         """Refuse what no definition could declare."""

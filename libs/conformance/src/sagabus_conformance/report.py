@@ -8,6 +8,7 @@ from typing import Final
 
 from sagabus_conformance.evidence import Asked, Heard, document_of, line_of
 from sagabus_conformance.guarantees import CATALOGUE, Guarantee
+from sagabus_conformance.profile import TENANT
 
 __all__ = ["Finding", "Report", "Verdict"]
 
@@ -61,6 +62,7 @@ class Report:
     findings: tuple[Finding, ...]
     messages: int
     duration_ms: int
+    tenant: str = TENANT
 
     @property
     def broken(self) -> tuple[Guarantee, ...]:
@@ -80,6 +82,18 @@ class Report:
     def _with(self, verdict: Verdict) -> tuple[Guarantee, ...]:
         return tuple(each.guarantee for each in self.findings if each.verdict is verdict)
 
+    @property
+    def clean_up(self) -> str:
+        """The command about the dead letters of such runs, where an orchestrator reads along.
+
+        It closes them in the suite's own tenant; where the caller named another one, whose letters
+        may be others', it only shows them.
+        """
+        where = f"--where tenant={self.tenant}"
+        if self.tenant != TENANT:
+            return f"sagabus dlt list {where}"
+        return f"sagabus dlt discard {where} --reason 'conformance run'"
+
     def document(self) -> dict[str, object]:
         """Return the report for programs."""
         return {
@@ -91,6 +105,7 @@ class Report:
             "not_checked": len(self.not_checked),
             "messages": self.messages,
             "duration_ms": self.duration_ms,
+            "clean_up": self.clean_up,
             "guarantees": [each.document() for each in self.findings],
         }
 
@@ -104,7 +119,7 @@ class Report:
         for each in self.findings:
             if each.verdict is Verdict.BROKEN:
                 lines += ["", *_story(each)]
-        lines += ["", self._sum()]
+        lines += ["", self._sum(), f"its dead letters, if an orchestrator runs: {self.clean_up}"]
         return "\n".join(lines)
 
     def _sum(self) -> str:

@@ -158,6 +158,7 @@ class _Run:
             tuple(self._finding(guarantee) for guarantee in Guarantee),
             sum(len(case.box.said) for case in self.cases),
             int((time.monotonic() - self.began) * 1000),
+            self.plan.profile.tenant,
         )
 
     def _finding(self, guarantee: Guarantee) -> Finding:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from sagabus_participant.dispatch import Due, answer, failure
+from collections.abc import Sequence
+
+from sagabus_participant.dispatch import Due, answer, answer_many, failure
 from sagabus_participant.journal import Finding, Found
 from sagabus_participant.session import JOURNAL
 from sagabus_participant.step import ExternalContext, LocalContext
-from sagabus_participant.telemetry import EVENT_HANDLER_FAILED, EVENT_HANDLER_TRANSIENT
+from sagabus_participant.telemetry import (
+    EVENT_BATCH_FAILED,
+    EVENT_HANDLER_FAILED,
+    EVENT_HANDLER_TRANSIENT,
+)
 from sagabus_participant.watch import Watch
 from sagabus_runtime.logs import get_logger
 from sagabus_store import Connection, Database, StoreUnavailable, translate, translated
@@ -20,17 +26,37 @@ class Calls:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
-    async def attempt(self, conn: Connection, due: Due) -> Finding | None:
+    async def attempt(self, conn: Connection, dues: Sequence[Due]) -> Sequence[Finding] | None:
         """Call a local handler in a savepoint that others share; None where it raised anything.
 
-        Whatever is no success is to be undone and called again by `call`, which tells about it.
-        Raises `StoreUnavailable` only where the connection itself is lost.
+        Several commands are one call of their step's `execute_many`. Whatever is no success is to
+        be undone and called again by `call`, which tells about it. Raises `StoreUnavailable` only
+        where the connection itself is lost.
         """
+        if len(dues) > 1:
+            return await self._attempt_many(conn, dues)
+        if not dues:
+            return ()
+        found = await self._attempt_one(conn, dues[0])
+        return None if found is None else (found,)
+
+    async def _attempt_one(self, conn: Connection, due: Due) -> Finding | None:
         with self._watch.call(due) as context:
             try:
                 return await answer(due, LocalContext(conn=conn, **context))
             except Exception as error:  # noqa: BLE001  # this is the supervised edge of foreign code
                 _raise_if_lost(conn, _of_store(error))
+                return None
+
+    async def _attempt_many(self, conn: Connection, dues: Sequence[Due]) -> list[Finding] | None:
+        with self._watch.calls(dues) as contexts:
+            try:
+                return await answer_many(dues, [LocalContext(conn=conn, **c) for c in contexts])
+            except Exception as foreign:  # noqa: BLE001  # this is the supervised edge of foreign code
+                error = _of_store(foreign)
+                _raise_if_lost(conn, error)
+                # The repetition one by one may well succeed, and would hide that this did not.
+                get_logger().warning(EVENT_BATCH_FAILED, error=repr(error)[:300])
                 return None
 
     async def call(self, conn: Connection, due: Due) -> Finding:

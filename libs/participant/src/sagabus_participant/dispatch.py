@@ -7,7 +7,7 @@ runs handlers in memory, call handlers by these same lines.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
@@ -22,9 +22,9 @@ from sagabus_participant.errors import OutputError
 from sagabus_participant.journal import Activation, Finding, Found, Reason
 from sagabus_participant.orders import Order
 from sagabus_participant.outcomes import Outcome, finding_of
-from sagabus_participant.step import Context
+from sagabus_participant.step import Context, LocalContext
 
-__all__ = ["Due", "answer", "context_fields", "failure"]
+__all__ = ["Due", "answer", "answer_many", "context_fields", "failure"]
 
 HANDLER_ERROR: Final = "handler_error"
 
@@ -48,6 +48,21 @@ async def answer(due: Due, ctx: Context) -> Finding:
     async with asyncio.timeout(step.options.timeout_ms / 1000):
         outcome = await _handler(due, ctx)
     return finding_of(outcome, step.output_schema)
+
+
+async def answer_many(dues: Sequence[Due], contexts: Sequence[LocalContext]) -> list[Finding]:
+    """Call `execute_many` of the step that all of them are for; raises as `answer` does."""
+    step = dues[0].order.step
+    handler: Any = step.handler
+    batch = [(ctx, due.given) for ctx, due in zip(contexts, dues, strict=True)]
+    async with asyncio.timeout(step.options.timeout_ms / 1000):
+        outcomes: Sequence[Outcome] = await handler.execute_many(batch)
+    if len(outcomes) != len(batch):
+        raise OutputError(
+            "output_invalid",
+            f"{step.name}.execute_many gave {len(outcomes)} answers to {len(batch)} orders",
+        )
+    return [finding_of(outcome, step.output_schema) for outcome in outcomes]
 
 
 def failure(due: Due, error: Exception) -> Finding:

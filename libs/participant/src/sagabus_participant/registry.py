@@ -23,7 +23,8 @@ M = TypeVar("M", bound=BaseModel)
 Handler: TypeAlias = LocalStep[M] | ExternalStep[M]
 HandlerClass: TypeAlias = type[LocalStep[M]] | type[ExternalStep[M]]
 
-_PARAMETERS: Final = {"execute": 2, "compensate": 1, "cancel": 1, "resolve": 1}
+_WANTED: Final = {"execute": "(self, ctx, order)", "execute_many": "(self, batch)"}
+_PARAMETERS: Final = {"execute": 2, "execute_many": 1, "compensate": 1, "cancel": 1, "resolve": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,8 @@ class RegisteredStep:
     output_schema: str
     rules: StepRules
     options: StepOptions
+    executes_many: bool = False
+    """Whether a local handler takes several orders at once."""
 
 
 class Participant:
@@ -139,6 +142,11 @@ def _checked(
     if not _is_model(model):
         raise RegistrationError("wrong_input_type", f"{name}: `input` must be a pydantic model")
     local = isinstance(handler, LocalStep)
+    if not local and hasattr(handler, "execute_many"):
+        raise RegistrationError(
+            "wrong_step_options",
+            f"{name}: `execute_many` shares a transaction, which an external step has none of",
+        )
     for method in _PARAMETERS:
         _check_signature(name, handler, method, model)
     rules = StepRules(
@@ -158,6 +166,7 @@ def _checked(
         options.output_schema or f"{participant}.{name}.output.v1",
         rules,
         options,
+        executes_many=local and _defines(handler, "execute_many"),
     )
 
 
@@ -197,7 +206,7 @@ def _check_signature(name: str, handler: AnyStep, method: str, model: type[BaseM
     if not inspect.iscoroutinefunction(function):
         raise RegistrationError("wrong_signature", f"{where} must be an `async def`")
     parameters = list(inspect.signature(function).parameters.values())
-    wanted = "(self, ctx, order)" if method == "execute" else "(self, ctx)"
+    wanted = _WANTED.get(method, "(self, ctx)")
     positional = [
         p
         for p in parameters

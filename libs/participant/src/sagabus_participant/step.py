@@ -9,6 +9,7 @@ An `ExternalStep` calls something that no transaction covers, with `ctx.idempote
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -84,6 +85,18 @@ class LocalStep(ABC, Generic[Input]):
     @abstractmethod
     async def execute(self, ctx: LocalContext, order: Input) -> ExecutedLocally:
         """Apply the effect through `ctx.conn`."""
+
+    async def execute_many(
+        self, batch: Sequence[tuple[LocalContext, Input]]
+    ) -> Sequence[ExecutedLocally]:
+        """Apply the effects of several orders at once: optional, for steps with many commands.
+
+        One answer per order, in their order, each what `execute` would say and do: a statement
+        for all instead of one for each. The contexts share one `conn`. Unless every answer is
+        `Succeeded`, everything is undone and `execute` called for each: it stays the reference.
+        """
+        del batch
+        raise _not_defined(self, "execute_many")
 
     async def compensate(self, ctx: LocalContext) -> Undone:
         """Undo what `execute` did; called only after a recorded success."""

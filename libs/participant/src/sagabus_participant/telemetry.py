@@ -11,6 +11,7 @@ __all__ = ["Meters", "Tally"]
 
 EVENT_HANDLER_FAILED: Final = "participant.handler_failed"
 EVENT_HANDLER_TRANSIENT: Final = "participant.handler_transient"
+EVENT_BATCH_FAILED: Final = "participant.batch_failed"
 EVENT_HANDLER_SLOW: Final = "participant.handler_slow"
 EVENT_EXPIRED: Final = "participant.command_expired"
 EVENT_CONFLICT: Final = "participant.outcome_conflict"
@@ -22,6 +23,7 @@ SPAN_HANDLER: Final = "participant.handle"
 ATTRIBUTE_STEP: Final = "step"
 ATTRIBUTE_ATTEMPT: Final = "attempt"
 ATTRIBUTE_CALL: Final = "call"
+ATTRIBUTE_COMMANDS: Final = "commands"
 
 METRIC_COMMANDS: Final = "sagabus_participant_commands"
 METRIC_EXPIRED: Final = "sagabus_participant_expired"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
+from sagabus_participant.admission import Call
 from sagabus_participant.calls import Calls
 from sagabus_participant.dispatch import Due
 from sagabus_participant.handling import Handling
@@ -52,6 +54,7 @@ class Together:
     async def run(self, session: Session, dues: Sequence[Due]) -> list[Due]:
         """Call and settle; return what has to be called again later. The savepoint is open."""
         again: list[Due] = []
+        dues = sorted(dues, key=_many_of)
         start = 0
         while start < len(dues):
             attempt = await self._attempt(session, dues[start : start + self._limit])
@@ -79,19 +82,26 @@ class Together:
         if len(dues) == 1:
             findings.append(await self._call(session, dues[0]))
             return _Attempt(findings, kept=True)
-        for due in dues:
-            found = None
-            if not _expired(session, due):
-                found = await self._calls.attempt(session.conn, due)
-                if not _succeeded(found):
-                    findings.append(found)
-                    await self._calls.undo(session.conn)
-                    return _Attempt(findings, kept=False)
-            findings.append(found)
+        for part in _parts(dues):
+            tried = await self._part(session, part)
+            findings += tried.findings
+            if not tried.kept:
+                await self._calls.undo(session.conn)
+                return _Attempt(findings, kept=False)
         kept = await self._calls.keep(session.conn)
         if not kept:
             await self._calls.undo(session.conn)
         return _Attempt(findings, kept)
+
+    async def _part(self, session: Session, dues: Sequence[Due]) -> _Attempt:
+        """Call what has not expired."""
+        expired = [_expired(session, due) for due in dues]
+        live = [due for due, late in zip(dues, expired, strict=True) if not late]
+        found = await self._calls.attempt(session.conn, live)
+        if found is None or not all(one.kind is Found.SUCCEEDED for one in found):
+            return _Attempt([None] * len(dues), kept=False)
+        answers = iter(found)
+        return _Attempt([None if late else next(answers) for late in expired], kept=True)
 
     async def _one_by_one(self, session: Session, dues: Sequence[Due]) -> list[Due]:
         again: list[Due] = []
@@ -116,6 +126,21 @@ class Together:
 
 def _succeeded(finding: Finding | None) -> bool:
     return finding is not None and finding.kind is Found.SUCCEEDED
+
+
+def _parts(dues: Sequence[Due]) -> Iterator[Sequence[Due]]:
+    """Cut into what one call of a handler takes; commands of `execute_many` stand by their step."""
+    for step, part in groupby(dues, _many_of):
+        if step:
+            yield list(part)
+        else:
+            yield from ([due] for due in part)
+
+
+def _many_of(due: Due) -> str:
+    """Return the step that executes many such commands at once, or nothing."""
+    step = due.order.step
+    return step.name if step.executes_many and due.call is Call.EXECUTE else ""
 
 
 def _expired(session: Session, due: Due) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any
@@ -14,6 +14,7 @@ from sagabus_participant.dispatch import Due, context_fields
 from sagabus_participant.telemetry import (
     ATTRIBUTE_ATTEMPT,
     ATTRIBUTE_CALL,
+    ATTRIBUTE_COMMANDS,
     ATTRIBUTE_STEP,
     EVENT_HANDLER_SLOW,
     SPAN_HANDLER,
@@ -47,6 +48,27 @@ class Watch:
         A call that takes longer than its step allows is reported.
         """
         return _Call(self, due)
+
+    @contextmanager
+    def calls(self, dues: Sequence[Due]) -> Iterator[list[dict[str, Any]]]:
+        """Surround one call for several commands of a step: log lines name it and their number.
+
+        One span links the sampled traces among theirs; each `Context` continues its own trace.
+        """
+        received = [due.order.meta.traceparent for due in dues]
+        token = bind({ATTRIBUTE_STEP: dues[0].order.step.name, ATTRIBUTE_COMMANDS: len(dues)})
+        began = time.monotonic()
+        try:
+            with self._linked_span([parse_traceparent(text) for text in received]):
+                yield [context_fields(due, text) for due, text in zip(dues, received, strict=True)]
+        finally:
+            self.report(dues[0], (time.monotonic() - began) * 1000)
+            unbind(token)
+
+    def _linked_span(self, parents: Sequence[TraceParent | None]) -> AbstractContextManager[object]:
+        if self._tracing is None or not any(parent and parent.sampled for parent in parents):
+            return nullcontext()
+        return self._tracing.batch_span(SPAN_HANDLER, parents)
 
     def span(self, due: Due, parent: TraceParent | None) -> AbstractContextManager[str | None]:
         """Return the span of a call, one that is already closed where nothing is to be traced."""

@@ -44,6 +44,7 @@ COMPONENTS = (
     Component("orchestrator", "sagabus_orchestrator", "sql/migrations"),
     Component("upkeep", "sagabus_orchestrator", "sql/upkeep"),
     Component("dead-letters", "sagabus_orchestrator", "sql/letters"),
+    Component("api", "sagabus_orchestrator", "sql/api"),
     Component("identity", "sagabus_orchestrator", "sql/identity"),
     Component("audit", "sagabus_orchestrator", "sql/audit"),
     Component("limits", "sagabus_orchestrator", "sql/limits"),

@@ -24,7 +24,7 @@ from sagabus_orchestrator.errors import RivalStart, StaleCatalog
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.quotas import Quotas
 from sagabus_orchestrator.recovery import EarlyResults, RecoveryMode
-from sagabus_orchestrator.starts import KnownKey, NewKey
+from sagabus_orchestrator.starts import KnownKey, NewKey, StartAnswer
 from sagabus_orchestrator.upkeep.proof import defect_of
 from sagabus_orchestrator.upkeep.shelf import Shelf
 from sagabus_orchestrator.works import (
@@ -216,15 +216,15 @@ class Desk:
         if known is not None:
             entry = self._entries.get(work.saga_id)
             present = known if entry is None else known.at(entry.snapshot)
-            self._answer(work, starts.answer_known(work, present, self._scene))
+            self._answer(starts.answer_known(work, present))
             return
         ref = starts.choose(self._catalog, work)
         if isinstance(ref, SagabusError):
             self._refuse(work, ref)
         elif not starts.may_start(work, self._startable.get(ref)):
-            self._refuse(work, "definition_inactive")
-        elif problem := self._quotas.refusal(work.body.tenant, self._scene.now_ms):
-            self._refuse(work, problem)
+            self._refuse(work, starts.inactive(ref))
+        elif code := self._quotas.refusal(work.body.tenant, self._scene.now_ms):
+            self._refuse(work, starts.limited(work, code))
         else:
             self._create(work, ref, self._catalog.definitions[ref])
 
@@ -249,18 +249,20 @@ class Desk:
         self._entries[work.saga_id] = entry
         key = NewKey.of(work, ref, definition)
         self._new[work.saga_id] = key
-        self._known[work.saga_id] = key.known(entry.snapshot)
+        known = self._known[work.saga_id] = key.known(entry.snapshot)
+        self._outcome.answers.append(StartAnswer(work, known, created=True))
 
-    def _refuse(self, work: StartWork, problem: str | SagabusError) -> None:
+    def _refuse(self, work: StartWork, problem: SagabusError) -> None:
         self._outcome.refused += 1
         self._refused[work.saga_id] = work
-        self._answer(work, starts.refusal(work, problem, self._scene))
+        self._answer(StartAnswer(work, problem))
 
-    def _answer(self, work: StartWork, row: OutboxRow) -> None:
+    def _answer(self, answer: StartAnswer) -> None:
         """Put an answer in its place among the records of its saga, or before a saga begins."""
-        entry = self._entries.get(work.saga_id)
+        self._outcome.answers.append(answer)
+        entry = self._entries.get(answer.work.saga_id)
         rows_of_key = self._answers if entry is None else entry.rows
-        rows_of_key.append(row)
+        rows_of_key.append(answer.row(self._scene))
 
     async def _take_keys(self) -> None:
         """Take the keys of new sagas, last of all locks; raises `RivalStart` if one is taken."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import Record, Topics
@@ -17,11 +17,14 @@ from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_orchestrator.works import Intake, SweepWork, read_batch
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
-from sagabus_store import Database, InboxWindow, Queries, outbox
+from sagabus_store import Connection, Database, InboxWindow, Queries, outbox
 
-__all__ = ["DatabaseClock", "Handler", "Sweeper"]
+__all__ = ["Beside", "DatabaseClock", "Handler", "Sweeper"]
 
 SQL = Queries("sagabus_orchestrator", "sql/sagas.sql")
+
+Beside: TypeAlias = Callable[[Connection, Outcome], Awaitable[None]]
+"""What else belongs into a transaction; it is called again where the batch is decided again."""
 
 
 class DatabaseClock:
@@ -71,22 +74,25 @@ class Handler:
         )
         await self.settle(intake)
 
-    async def settle(self, intake: Intake) -> Outcome:
-        """Decide what passed the door in one transaction."""
+    async def settle(self, intake: Intake, beside: Beside | None = None) -> Outcome:
+        """Decide what passed the door in one transaction; `beside` adds to it behind all locks."""
         try:
-            outcome = await self._decide(intake)
+            outcome = await self._decide(intake, beside)
         except (OrphanedInstances, StaleCatalog):
             await self._watcher.refresh()
-            outcome = await self._decide(intake)
+            outcome = await self._decide(intake, beside)
         except RivalStart:
-            outcome = await self._decide(intake)
+            outcome = await self._decide(intake, beside)
         self._events.settled(outcome)
         return outcome
 
-    async def _decide(self, intake: Intake) -> Outcome:
+    async def _decide(self, intake: Intake, beside: Beside | None) -> Outcome:
         async with self._database.transaction() as conn:
             desk = Desk(conn, self._topics, self._watcher.current, self.mode)
-            return await desk.settle(intake)
+            outcome = await desk.settle(intake)
+            if beside is not None:
+                await beside(conn, outcome)
+            return outcome
 
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
         """Set a poison record aside through the outbox, without a claim."""

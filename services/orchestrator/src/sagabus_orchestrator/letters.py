@@ -37,7 +37,10 @@ __all__ = [
     "keep",
     "letter_id_of",
     "listed",
+    "owner",
+    "page",
     "read_letter",
+    "unknown",
 ]
 
 SQL: Final = Queries("sagabus_orchestrator", "sql/dead_letters.sql")
@@ -189,16 +192,39 @@ async def find(conn: Connection, letter_id: str) -> Letter:
     """Return a letter. Raises `NotFound`."""
     row = await conn.fetchrow(SQL["find_letter"], letter_id)
     if row is None:
-        raise NotFound(
-            "not_found", f"no dead letter {letter_id} is kept here: see `sagabus dlt list`"
-        )
+        raise unknown(letter_id)
     return Letter.of(row)
+
+
+def unknown(letter_id: str) -> NotFound:
+    """Return what is said of a letter that is not kept, or not there for whoever asks."""
+    return NotFound("not_found", f"no dead letter {letter_id} is kept here: see `sagabus dlt list`")
 
 
 async def listed(conn: Connection, wanted: LetterFilter, limit: int) -> list[Letter]:
     """Return letters by topic, partition and offset: the order in which they may be redriven."""
     values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga, wanted.tenant)
     return [Letter.of(row) for row in await conn.fetch(SQL["list_letters"], *values, limit)]
+
+
+async def page(
+    conn: Connection,
+    wanted: LetterFilter,
+    limit: int,
+    beyond: tuple[str, int, int] | None = None,
+    tenants: Sequence[str] | None = None,
+) -> list[Letter]:
+    """Return letters in the same order beyond a place; `tenants`: theirs alone, see `owner`."""
+    values = (wanted.state, wanted.topic, wanted.code, wanted.kind, wanted.saga)
+    place = beyond or (None, None, None)
+    found = await conn.fetch(SQL["letters_page"], *values, *place, limit, tenants)
+    return [Letter.of(row) for row in found]
+
+
+async def owner(conn: Connection, letter: Letter) -> str | None:
+    """Return whose a letter is: its saga's tenant, else whom it names, None where nobody knows."""
+    found: str | None = await conn.fetchval(SQL["letter_owner"], letter.id)
+    return found
 
 
 async def close(

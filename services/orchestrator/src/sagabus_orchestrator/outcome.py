@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sagabus_orchestrator.entry import Entry
+from sagabus_orchestrator.starts import StartAnswer
 from sagabus_orchestrator.works import Rejected, ResultWork
 
 __all__ = ["Outcome"]
@@ -15,7 +16,8 @@ __all__ = ["Outcome"]
 class Outcome:
     """Sagas that were in hand, and what became of messages that changed none.
 
-    `deferred`: of paused sagas; `early`: kept until their command is issued again.
+    `deferred`: of paused sagas; `early`: kept until their command is issued again; `answers`: one
+    for each start that was claimed.
     """
 
     entries: Sequence[Entry] = ()
@@ -24,3 +26,4 @@ class Outcome:
     rejected: list[Rejected] = field(default_factory=list)
     deferred: list[ResultWork] = field(default_factory=list)
     early: list[ResultWork] = field(default_factory=list)
+    answers: list[StartAnswer] = field(default_factory=list)

@@ -21,7 +21,7 @@ from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.upkeep.body import ArchivedFact, unpack
 from sagabus_store import Connection, Database, Queries
 
-__all__ = ["Fact", "Page", "SagaDetail", "SagaFilter", "SagaReader", "SagaSummary"]
+__all__ = ["Fact", "Page", "SagaDetail", "SagaFilter", "SagaReader", "SagaSummary", "StoredFact"]
 
 SQL = Queries("sagabus_orchestrator", "sql/queries.sql")
 ARCHIVE = Queries("sagabus_orchestrator", "sql/archive.sql")
@@ -33,14 +33,24 @@ _SAGA_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[
 class SagaFilter:
     """Which sagas to list; None does not restrict. `key_prefix`: how the business key begins.
 
-    `archived`: those of the archive as well.
+    `created_before` is not part of the window. `archived`: those that were archived too.
     """
 
     tenant: str | None = None
     workflow: str | None = None
     statuses: Sequence[SagaStatus] | None = None
     key_prefix: str | None = None
+    tenants: Sequence[str] | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None
     archived: bool = False
+
+    @property
+    def owners(self) -> Sequence[str] | None:
+        """The tenants that are meant: `tenant` where it is one of `tenants`."""
+        if self.tenant is None:
+            return self.tenants
+        return [self.tenant] if self.tenants is None or self.tenant in self.tenants else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,23 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFact:
+    """One journal row: the bytes that the chain of digests covers, and the head behind it."""
+
+    revision: int
+    ordinal: int
+    fact: bytes
+    head: str
+    recorded_at: datetime
+
+    @classmethod
+    def of(cls, row: asyncpg.Record) -> StoredFact:
+        """Return a row of the journal."""
+        place = (row["revision"], row["ordinal"])
+        return cls(*place, bytes(row["fact"]), bytes(row["head"]).hex(), row["recorded_at"])
+
+
+@dataclass(frozen=True, slots=True)
 class SagaDetail:
     """One saga with everything that is known about it; `archived_at` None: in the hot tables."""
 
@@ -125,10 +152,12 @@ class SagaReader:
         async with self._database.connection() as conn:
             rows = await conn.fetch(
                 SQL["list_all_sagas" if wanted.archived else "list_sagas"],
-                wanted.tenant,
+                wanted.owners,
                 wanted.workflow,
                 statuses,
                 wanted.key_prefix,
+                wanted.created_from,
+                wanted.created_before,
                 created_at,
                 saga_id,
                 limit + 1,
@@ -145,7 +174,8 @@ class SagaReader:
         """
         async with self._database.transaction(isolation="repeatable_read") as conn:
             saga_id = name if _SAGA_ID.fullmatch(name) else None
-            saga_id = saga_id or await _by_key(conn, name, tenant, workflow)
+            owners = None if tenant is None else [tenant]
+            saga_id = saga_id or await _by_key(conn, name, owners, workflow)
             row = await conn.fetchrow(SQL["find_saga"], saga_id)
             facts = await conn.fetch(SQL["read_journal"], saga_id) if row is not None else []
             archived = await conn.fetchrow(ARCHIVE["find_archived"], saga_id) if not row else None
@@ -156,6 +186,44 @@ class SagaReader:
             body = unpack(archived["body"])
             return _detail(archived, body.snapshot, map(_archived_fact, body.facts))
         return _detail(found, found["snapshot"], map(_fact, facts))
+
+    async def by_key(
+        self, business_key: str, workflow: str | None, tenants: Sequence[str] | None
+    ) -> str:
+        """Return the id of the saga of a business key among these tenants (None: all).
+
+        Raises `NotFound`, and `Refused` (`ambiguous_key`).
+        """
+        async with self._database.connection() as conn:
+            return await _by_key(conn, business_key, tenants, workflow)
+
+    async def head(self, saga_id: str) -> SagaDetail:
+        """Return the saga of an id without its journal. Raises `NotFound`."""
+        async with self._database.connection() as conn:
+            row = await conn.fetchrow(SQL["find_saga"], saga_id)
+            if row is not None:
+                return _detail(row, row["snapshot"], ())
+            archived = await conn.fetchrow(ARCHIVE["find_archived"], saga_id)
+        if archived is None:
+            raise NotFound("not_found", f"there is no saga {saga_id}")
+        return _detail(archived, unpack(archived["body"]).snapshot, ())
+
+    async def facts(
+        self, saga: SagaDetail, beyond: tuple[int, int], limit: int
+    ) -> list[StoredFact]:
+        """Return the next facts of a saga beyond a revision and ordinal, byte for byte."""
+        saga_id = saga.summary.saga_id
+        async with self._database.transaction(isolation="repeatable_read") as conn:
+            archived = await conn.fetchrow(ARCHIVE["find_archived"], saga_id)
+            if archived is None:
+                rows = await conn.fetch(SQL["read_journal_page"], saga_id, *beyond, limit)
+                return [StoredFact.of(row) for row in rows]
+        body = unpack(archived["body"])
+        left = [f for f in body.facts if (f.revision, f.ordinal) > beyond]
+        return [
+            StoredFact(f.revision, f.ordinal, f.fact, f.head.hex(), f.recorded_at)
+            for f in left[:limit]
+        ]
 
     async def counts(self, workflow: str | None = None) -> dict[str, int]:
         """Return how many sagas stand where."""
@@ -184,9 +252,9 @@ def _archived_fact(fact: ArchivedFact) -> Fact:
 
 
 async def _by_key(
-    conn: Connection, business_key: str, tenant: str | None, workflow: str | None
+    conn: Connection, business_key: str, tenants: Sequence[str] | None, workflow: str | None
 ) -> str:
-    rows = await conn.fetch(SQL["find_by_business_key"], business_key, tenant, workflow)
+    rows = await conn.fetch(SQL["find_by_business_key"], business_key, tenants, workflow)
     if not rows:
         raise NotFound("not_found", f"there is no saga with the business key {business_key}")
     if len(rows) > 1:

@@ -8,19 +8,23 @@ import asyncpg
 
 from sagabus_core.definitions import Definition, DefinitionState
 from sagabus_core.engine import RequestDigest, Snapshot, request_digest
-from sagabus_core.errors import SagabusError
+from sagabus_core.errors import RequestConflict, SagabusError
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import START_REFUSED, Lifecycle, OutboxRow, Stamp, encode
 from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.entry import SOURCE, Scene
+from sagabus_orchestrator.errors import Refused
 from sagabus_orchestrator.works import StartWork
 
 __all__ = [
     "KnownKey",
     "NewKey",
+    "StartAnswer",
     "answer_known",
     "choose",
+    "inactive",
+    "limited",
     "may_start",
     "refusal",
     "repeat_answer",
@@ -95,17 +99,43 @@ class NewKey:
         return dump(dict(self.digest.fields))
 
 
-def answer_known(work: StartWork, known: KnownKey, scene: Scene) -> OutboxRow:
+@dataclass(frozen=True, slots=True)
+class StartAnswer:
+    """What became of a start: a saga (new, or known before), or the problem that refused it."""
+
+    work: StartWork
+    result: KnownKey | SagabusError
+    created: bool = False
+
+    def row(self, scene: Scene) -> OutboxRow:
+        """Return the lifecycle event that tells it."""
+        if isinstance(self.result, KnownKey):
+            return repeat_answer(self.work, self.result, scene)
+        return refusal(self.work, self.result, scene)
+
+
+def inactive(ref: DefinitionRef) -> Refused:
+    """Return why a version that was chosen may not start."""
+    return Refused("definition_inactive", f"{ref.workflow} {ref.version} may not start any more")
+
+
+def limited(work: StartWork, code: str) -> Refused:
+    """Return why a tenant without headroom may not start."""
+    return Refused(code, f"tenant {work.body.tenant!r} runs, or starts, as many sagas as it may")
+
+
+def answer_known(work: StartWork, known: KnownKey) -> StartAnswer:
     """Answer a start whose key was used before: the same request again, or a conflict.
 
     A request that names no version is compared at the version of the instance.
     """
-    if work.body.definition_version not in {None, known.ref.version}:
-        return refusal(work, "request_conflict", scene)
-    digest = _digest(work, known.ref.version, known.definition_digest)
-    if digest.digest != known.digest.digest:
-        return refusal(work, "request_conflict", scene)
-    return repeat_answer(work, known, scene)
+    version = work.body.definition_version or known.ref.version
+    digest = _digest(work, version, known.definition_digest)
+    try:
+        digest.check_same(known.digest.digest, known.digest.fields)
+    except RequestConflict as problem:
+        return StartAnswer(work, problem)
+    return StartAnswer(work, known)
 
 
 def _digest(work: StartWork, version: int, definition_digest: str) -> RequestDigest:
@@ -128,7 +158,7 @@ def repeat_answer(work: StartWork, known: KnownKey, scene: Scene) -> OutboxRow:
     return _answer(work, body, scene)
 
 
-def refusal(work: StartWork, problem: str | SagabusError, scene: Scene) -> OutboxRow:
+def refusal(work: StartWork, problem: SagabusError, scene: Scene) -> OutboxRow:
     """Return the lifecycle event that says why a start created nothing."""
     body = Lifecycle(
         saga_id=work.saga_id,
@@ -137,7 +167,7 @@ def refusal(work: StartWork, problem: str | SagabusError, scene: Scene) -> Outbo
         business_key=work.body.business_key,
         status=START_REFUSED,
         start_id=work.meta.ce_id,
-        reason_code=problem if isinstance(problem, str) else problem.code,
+        reason_code=problem.code,
         occurred_at_ms=scene.now_ms,
     )
     return _answer(work, body, scene)

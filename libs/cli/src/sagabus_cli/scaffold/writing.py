@@ -13,13 +13,13 @@ from typing import Final
 from sagabus_cli.errors import Refused, UsageError
 from sagabus_core.errors import InvalidValue
 from sagabus_core.names import check_name
-from sagabus_testkit.system import SERVICES
+from sagabus_testkit.system import API, SERVICES
 
 __all__ = ["write_participant"]
 
 _LONGEST_NAME: Final = 40
 _RENAMED: Final = {"gitignore": ".gitignore"}
-_RESERVED: Final = frozenset(kind.name for kind in SERVICES)
+_RESERVED: Final = frozenset(kind.name for kind in (*SERVICES, API))
 
 
 def write_participant(name: str, folder: Path) -> Path:

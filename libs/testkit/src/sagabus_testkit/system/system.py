@@ -103,7 +103,7 @@ class System:
         self._settings = settings
         self._kinds = kinds
         self._ports = ReservedPorts()
-        self._cards_port = self._ports.take()
+        self._cards_port, self._api_port = self._ports.take(), self._ports.take()
         self._processes: dict[str, ProcessControl] = {}
         self._environments: dict[str, dict[str, str]] = {}
         directory.mkdir(parents=True, exist_ok=True)
@@ -124,6 +124,11 @@ class System:
     def cards_url(self) -> str:
         """Where the card processor answers."""
         return f"http://127.0.0.1:{self._cards_port}"
+
+    @property
+    def api_url(self) -> str:
+        """Where the HTTP API answers, if `API` is one of the kinds."""
+        return f"http://127.0.0.1:{self._api_port}"
 
     @property
     def connection(self) -> KafkaConnection:
@@ -167,7 +172,7 @@ class System:
     def prepare(self) -> None:
         """Create the databases and topics that are missing; the services make their tables."""
         for kind in self._kinds:
-            self.servers.ensure_database(kind.name, self._database_name(kind.name))
+            self.servers.ensure_database(kind.owner, self._database_name(kind.owner))
         asyncio.run(self._ensure_topics())
 
     def stop(self) -> None:
@@ -259,7 +264,7 @@ class System:
         wanted = {
             "SAGABUS_HEALTH_PORT": str(port),
             "SAGABUS_LOG_FORMAT": "json",
-            "SAGABUS_POSTGRES": self._dsn(kind.name),
+            "SAGABUS_POSTGRES": self._dsn(kind.owner),
             "SAGABUS_POSTGRES_POOL_SIZE": "4",
         }
         if kind.uses_kafka:
@@ -267,14 +272,14 @@ class System:
             wanted["SAGABUS_TOPIC_PREFIX"] = self.topics.prefix
         match kind.name:
             case "relay":
-                outboxes = [k.name for k in self._kinds if k.has_outbox]
-                wanted["SAGABUS_OUTBOXES"] = json.dumps(
-                    {name: self._dsn(name) for name in outboxes}
-                )
+                outboxes = {k.name: self._dsn(k.name) for k in self._kinds if k.has_outbox}
+                wanted["SAGABUS_OUTBOXES"] = json.dumps(outboxes)
             case "payment":
                 wanted["SAGABUS_CARDS_URL"] = self.cards_url
                 # Longer than the step's time-out: a slow charge is answered late, not unknown.
                 wanted["SAGABUS_CARDS_TIMEOUT_MS"] = "40000"
+            case "api":
+                wanted["SAGABUS_API_PORT"] = str(self._api_port)
             case "cards":
                 wanted["SAGABUS_CARDS_PORT"] = str(self._cards_port)
             case _:

@@ -17,9 +17,9 @@ from sagabus_expressions import CelConditions
 from sagabus_messages.errors import MessageError
 from sagabus_orchestrator.audit.trail import By
 from sagabus_orchestrator.catalog import GLOBAL, DefinitionRef
-from sagabus_orchestrator.commands.graph import flowchart
 from sagabus_orchestrator.commands.session import actor, with_database
 from sagabus_orchestrator.errors import Refused
+from sagabus_orchestrator.flowcharts import flowchart
 from sagabus_orchestrator.registry import Published, Registry, parse_document
 from sagabus_store import Database
 

@@ -45,7 +45,9 @@ class _Asked:
 @options_of(_Asked)
 def list_sagas(asked: _Asked) -> None:
     """List sagas, newest first."""
-    wanted = SagaFilter(asked.tenant, asked.workflow, asked.status, asked.key, asked.archived)
+    wanted = SagaFilter(
+        asked.tenant, asked.workflow, asked.status, asked.key, archived=asked.archived
+    )
 
     async def work(database: Database) -> Page:
         return await SagaReader(database).page(wanted, asked.limit, asked.cursor)

@@ -72,3 +72,26 @@ select kind, count(*) as letters from dead_letter where state = 'open' group by 
 -- name: forget_letters
 -- Remove letters that are too old to be redriven; what was done to them stays recorded.
 delete from dead_letter where received_at < clock_timestamp() - make_interval(days => $1::integer)
+
+-- name: letters_page
+-- Return letters by place beyond one; null means any. $10: those that belong to these tenants.
+select * from dead_letter d
+where ($1::text is null or state = $1)
+    and ($2::text is null or topic = $2)
+    and ($3::text is null or code = $3)
+    and ($4::text is null or kind = $4)
+    and ($5::uuid is null or saga_id = $5)
+    and ($6::text is null or (topic, partition, "offset") > ($6, $7::integer, $8::bigint))
+    and ($10::text[] is null
+         or coalesce((select s.tenant from saga s where s.id = d.saga_id),
+                     (select a.tenant from archived_saga a where a.id = d.saga_id),
+                     d.tenant) = any($10))
+order by topic, partition, "offset"
+limit $9
+
+-- name: letter_owner
+-- Return whose a letter is: the saga's tenant, or whom it names where no such saga is known.
+select coalesce((select s.tenant from saga s where s.id = d.saga_id),
+                (select a.tenant from archived_saga a where a.id = d.saga_id),
+                d.tenant)
+from dead_letter d where d.id = $1

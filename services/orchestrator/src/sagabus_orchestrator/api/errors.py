@@ -1,0 +1,36 @@
+"""Errors of the HTTP API.
+
+OrchestratorError
+├── BadRequest               the request itself is malformed
+├── RivalRequest             the same request was answered elsewhere meanwhile (retryable)
+├── EventsGone               the events that a stream shall go on with are kept no longer
+└── ApiStopping              this replica stops (retryable)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sagabus_orchestrator.errors import OrchestratorError
+
+__all__ = ["ApiStopping", "BadRequest", "EventsGone", "RivalRequest"]
+
+
+class BadRequest(OrchestratorError):
+    """The request breaks a documented rule; the same request will never be accepted."""
+
+
+class EventsGone(OrchestratorError):
+    """What came behind an event may be kept no longer: read anew, then follow from now on."""
+
+
+class RivalRequest(OrchestratorError):
+    """Somebody took the request key while its start was decided: looked up again, it is known."""
+
+    retryable: ClassVar[bool] = True
+
+
+class ApiStopping(OrchestratorError):
+    """This replica stops and began nothing: send the request again."""
+
+    retryable: ClassVar[bool] = True

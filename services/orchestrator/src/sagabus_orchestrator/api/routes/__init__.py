@@ -1,0 +1,27 @@
+"""The operations of the API, by what they are about."""
+
+from fastapi import APIRouter
+
+from sagabus_orchestrator.api.routes import (
+    definitions,
+    events,
+    evidence,
+    letters,
+    operations,
+    quotas,
+    sagas,
+    starts,
+)
+
+__all__ = ["ROUTERS"]
+
+ROUTERS: tuple[APIRouter, ...] = (
+    starts.router,
+    sagas.router,
+    operations.router,
+    evidence.router,
+    events.router,
+    definitions.router,
+    letters.router,
+    quotas.router,
+)

@@ -1,0 +1,157 @@
+"""Management operations on one saga."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sagabus_core.engine import (
+    Cancel,
+    IssueCommand,
+    ManagementEvent,
+    ManualClose,
+    Operation,
+    OperationKind,
+    Pause,
+    Preview,
+    RecordOutcome,
+    Resume,
+    Retry,
+)
+from sagabus_orchestrator.api.attestations import attested
+from sagabus_orchestrator.api.backend import Backend
+from sagabus_orchestrator.api.documentation import refusals
+from sagabus_orchestrator.api.identity import ENGINE_PERMISSIONS, OPERATION_PERMISSIONS, Principal
+from sagabus_orchestrator.api.models.fields import SagaId
+from sagabus_orchestrator.api.models.operations import (
+    OperationAnswer,
+    OperationQuestion,
+    RecordOutcomeQuestion,
+)
+from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
+from sagabus_orchestrator.operations import OperationOutcome
+
+__all__ = ["router"]
+
+router = new_router("operations")
+
+Build: TypeAlias = Callable[[Operation], ManagementEvent]
+_REFUSALS = refusals(404, 409, 412, 422, 429)
+
+
+@router.post("/sagas/{saga_id}/pause", response_model=OperationAnswer, responses=_REFUSALS)
+@permitted(*OPERATION_PERMISSIONS[OperationKind.PAUSE])
+async def pause(
+    saga_id: SagaId, question: OperationQuestion, caller: Caller, services: Services
+) -> OperationAnswer:
+    """Hold a saga: nothing is issued, deadlines stand still until `resume`."""
+    return await _perform(services, caller, saga_id, question, Pause)
+
+
+@router.post("/sagas/{saga_id}/resume", response_model=OperationAnswer, responses=_REFUSALS)
+@permitted(*OPERATION_PERMISSIONS[OperationKind.RESUME])
+async def resume(
+    saga_id: SagaId, question: OperationQuestion, caller: Caller, services: Services
+) -> OperationAnswer:
+    """Let a paused saga go on: what came meanwhile is applied first."""
+    return await _perform(services, caller, saga_id, question, Resume)
+
+
+@router.post("/sagas/{saga_id}/cancel", response_model=OperationAnswer, responses=_REFUSALS)
+@permitted(*OPERATION_PERMISSIONS[OperationKind.CANCEL])
+async def cancel(
+    saga_id: SagaId, question: OperationQuestion, caller: Caller, services: Services
+) -> OperationAnswer:
+    """Turn a saga back, as long as no pivot has succeeded."""
+    return await _perform(services, caller, saga_id, question, Cancel)
+
+
+@router.post("/sagas/{saga_id}/retry", response_model=OperationAnswer, responses=_REFUSALS)
+@permitted(*OPERATION_PERMISSIONS[OperationKind.RETRY])
+async def retry(
+    saga_id: SagaId, question: OperationQuestion, caller: Caller, services: Services
+) -> OperationAnswer:
+    """Issue again what is open in a saga that needs a person, with fresh budgets.
+
+    Takes the permission for each thing that is issued again: steps, resolutions, compensations.
+    """
+    return await _perform(services, caller, saga_id, question, Retry)
+
+
+@router.post("/sagas/{saga_id}/record-outcome", response_model=OperationAnswer, responses=_REFUSALS)
+@permitted(*OPERATION_PERMISSIONS[OperationKind.RECORD_OUTCOME])
+async def record_outcome(
+    saga_id: SagaId, question: RecordOutcomeQuestion, caller: Caller, services: Services
+) -> OperationAnswer:
+    """Attest an outcome in a saga that needs a person; then the engine decides again."""
+    attestation = attested(question.attestation)
+
+    def build(operation: Operation) -> ManagementEvent:
+        return RecordOutcome(operation, attestation, question.evidence)
+
+    return await _perform(services, caller, saga_id, question, build)
+
+
+@router.post("/sagas/{saga_id}/close", response_model=OperationAnswer, responses=_REFUSALS)
+@permitted(*OPERATION_PERMISSIONS[OperationKind.MANUAL_CLOSE])
+async def close(
+    saga_id: SagaId, question: OperationQuestion, caller: Caller, services: Services
+) -> OperationAnswer:
+    """Close a saga by hand without claiming a result; off unless the deployment allows it."""
+    return await _perform(services, caller, saga_id, question, ManualClose)
+
+
+async def _perform(
+    services: Backend, caller: Principal, saga_id: str, question: OperationQuestion, build: Build
+) -> OperationAnswer:
+    operation_id = question.operation_id or str(uuid.uuid4())
+    operation = Operation(operation_id, caller.actor, question.reason, question.expected_revision)
+    event = build(operation)
+    tenant = (await services.saga(caller, saga_id)).summary.tenant
+    if question.dry_run:
+        seen = await services.operations.dry_run(tenant, saga_id, event)
+        return _foreseen(saga_id, event, seen)
+
+    def permit(names: frozenset[str]) -> None:
+        for name in sorted(names):
+            caller.require(ENGINE_PERMISSIONS[name])
+
+    return _done(event, await services.operations.perform(tenant, saga_id, event, permit))
+
+
+def _done(event: ManagementEvent, outcome: OperationOutcome) -> OperationAnswer:
+    return OperationAnswer(
+        saga_id=outcome.saga_id,
+        kind=outcome.kind.value,
+        operation_id=event.operation.operation_id,
+        dry_run=False,
+        repeated=outcome.repeated,
+        before=None,
+        status=outcome.status,
+        revision=outcome.revision,
+        commands=list(outcome.commands),
+        reasons=[],
+        undo=[],
+    )
+
+
+def _foreseen(saga_id: str, event: ManagementEvent, preview: Preview) -> OperationAnswer:
+    return OperationAnswer(
+        saga_id=saga_id,
+        kind=event.kind.value,
+        operation_id=event.operation.operation_id,
+        dry_run=True,
+        repeated=False,
+        before=preview.before,
+        status=preview.after,
+        revision=None,
+        commands=[_describe(command) for command in preview.commands],
+        reasons=[reason.value for reason in preview.reasons],
+        undo=list(preview.plan.members) if preview.plan else [],
+    )
+
+
+def _describe(command: IssueCommand) -> str:
+    target = f" of {command.target}" if command.target else ""
+    return f"{command.phase}{target} {command.activation} attempt {command.attempt}"

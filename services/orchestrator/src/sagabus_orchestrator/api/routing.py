@@ -1,0 +1,151 @@
+"""How a request enters: who asks and may they, then strict JSON; every error leaves as a problem.
+
+A route without declared permissions cannot be added: nothing is open by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from sagabus_core.canonical import JsonValue
+from sagabus_core.errors import SagabusError
+from sagabus_messages import MessageError, parse_strict
+from sagabus_orchestrator.api.backend import Backend
+from sagabus_orchestrator.api.errors import BadRequest
+from sagabus_orchestrator.api.identity import Permission, PermissionDenied, Principal
+from sagabus_orchestrator.api.problems import problem_of, unexpected
+from sagabus_orchestrator.audit import Act, By
+
+__all__ = ["Caller", "Services", "StrictRoute", "new_router", "permissions_of_route", "permitted"]
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+_DECLARED = "__sagabus_permissions__"
+
+
+def permitted(*permissions: Permission) -> Callable[[Endpoint], Endpoint]:
+    """Declare that any one of these permissions opens the operation, before it looks at data."""
+
+    def declare(endpoint: Endpoint) -> Endpoint:
+        setattr(endpoint, _DECLARED, frozenset(permissions))
+        return endpoint
+
+    return declare
+
+
+def permissions_of_route(endpoint: Callable[..., Any]) -> frozenset[Permission]:
+    """Return what opens an operation; none were declared: empty."""
+    found: frozenset[Permission] = getattr(endpoint, _DECLARED, frozenset())
+    return found
+
+
+class StrictRequest(Request):
+    """A request whose body every reader understands alike, or that is refused."""
+
+    async def json(self) -> JsonValue:
+        """Return the body, strictly parsed."""
+        try:
+            return parse_strict(await self.body())
+        except MessageError as error:
+            # Anything but an HTTPException would become a nameless 400 on its way out.
+            raise _Refused(error) from error
+
+
+class _Refused(HTTPException):
+    def __init__(self, error: SagabusError) -> None:
+        super().__init__(400, error.code)
+        self.error = error
+
+
+class StrictRoute(APIRoute):
+    """Authenticates, checks the permission, then lets FastAPI read and validate."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of a request."""
+        handle = super().get_route_handler()
+        permissions = permissions_of_route(self.endpoint)
+        if not permissions:
+            raise BadRequest("no_permission_declared", f"{self.path} declares no permission")
+        takes_body = self.body_field is not None
+
+        async def enter(request: Request) -> Response:
+            strict = StrictRequest(request.scope, request.receive)
+            try:
+                await _admit(strict, permissions)
+                if takes_body:
+                    await require_json(strict)
+                return await handle(strict)
+            except _Refused as refused:
+                return await problem_of(strict, refused.error)
+            except (SagabusError, HTTPException) as error:
+                return await problem_of(strict, error)
+            except Exception as error:  # noqa: BLE001  (the one place: a problem, never a trace)
+                return await _answer(strict, error)
+
+        return enter
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    try:
+        return await problem_of(request, error)
+    except Exception as worse:  # noqa: BLE001
+        return unexpected(request, worse)
+
+
+async def _admit(request: Request, permissions: frozenset[Permission]) -> None:
+    backend: Backend = request.app.state.backend
+    headers = request.headers
+    principal = await backend.authenticator.authenticate(
+        headers.get("authorization"), headers.get("x-api-key")
+    )
+    request.state.principal = principal
+    try:
+        principal.require_any(permissions)
+    except PermissionDenied as error:
+        await _note_refusal(backend, request, principal, error)
+        raise
+
+
+async def _note_refusal(
+    backend: Backend, request: Request, principal: Principal, error: PermissionDenied
+) -> None:
+    """Let the audit tell who wanted to change what they may not; looking is no act."""
+    permissions = permissions_of_route(request.scope["endpoint"])
+    if request.method == "GET":
+        return
+    kind = min(permissions)
+    act = Act(kind=kind, by=By(principal.actor), subject=request.url.path)
+    await backend.trail.refused(act, error)
+
+
+async def require_json(request: Request) -> None:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if await request.body() and media_type != "application/json":
+        raise BadRequest("unsupported_media_type", "send the body as application/json")
+
+
+def _principal(request: Request) -> Principal:
+    found: Principal = request.state.principal
+    return found
+
+
+def _backend(request: Request) -> Backend:
+    found: Backend = request.app.state.backend
+    return found
+
+
+Caller = Annotated[Principal, Depends(_principal)]
+"""Who asks; holds a permission of the route already."""
+
+Services = Annotated[Backend, Depends(_backend)]
+"""What the routes work with."""
+
+
+def new_router(tag: str) -> APIRouter:
+    """Return a router whose routes are all guarded."""
+    return APIRouter(prefix="/v1", tags=[tag], route_class=StrictRoute)
