@@ -63,6 +63,7 @@ class _Run:
     done: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     exits: Counter[str] = field(default_factory=Counter)
+    whole_after_s: float = 0.0
 
     async def all_faults(self) -> None:
         """Inflict every fault of the schedule at its time, then make everything whole again."""
@@ -75,8 +76,10 @@ class _Run:
                     group.create_task(self._inflict(fault))
         finally:
             watching.cancel()
+        over = time.monotonic()
         for name in self.arsenal.system.names:
             await self._revive(name)
+        self.whole_after_s = time.monotonic() - over
         self.tell(f"{self._clock()}  the faults are over, everything runs")
 
     async def _revive(self, name: str) -> None:
@@ -150,4 +153,12 @@ async def _campaign(run: _Run) -> ChaosVerdict:
     run.tell(f"{run._clock()}  {run.ended} of {len(orders)} orders have ended")
     found = await find(system, finished, (begun_ms, int(campaign.seconds * 1000)))
     faults = Counter(run.done)
-    return ChaosVerdict(campaign.seed, campaign.seconds, found, faults, run.failed, run.exits)
+    return ChaosVerdict(
+        campaign.seed,
+        campaign.seconds,
+        found,
+        faults,
+        failed=run.failed,
+        exits=run.exits,
+        whole_after_s=run.whole_after_s,
+    )

@@ -15,9 +15,10 @@ SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class ChaosVerdict:
-    """What a run came to. `failed`: faults that could not be done; `exits`: how often a process
+    """What a run came to.
 
-    ended although nobody killed it.
+    `failed`: faults that could not be done. `exits`: how often a process ended although nobody
+    killed it. `whole_after_s`: from the end of the faults until every service said it was ready.
     """
 
     seed: int
@@ -26,6 +27,7 @@ class ChaosVerdict:
     faults: Mapping[str, int]
     failed: Sequence[str] = ()
     exits: Mapping[str, int] = field(default_factory=dict)
+    whole_after_s: float = 0.0
 
     @property
     def problems(self) -> list[str]:
@@ -61,6 +63,7 @@ class ChaosVerdict:
             "faults": dict(sorted(self.faults.items())),
             "longest_stall_s": round(found.longest_stall_s, 1),
             "longest_wait_s": round(found.longest_wait_s, 1),
+            "whole_after_s": round(self.whole_after_s, 1),
             "disagreements": len(orders.disagreements) + len(found.strays),
             "unexpected": len(orders.unexpected),
             "dead_letters": found.dead_letters,

@@ -1,7 +1,7 @@
 """A driver that does not come back, or cannot decode, never holds or harms the loop."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -78,3 +78,33 @@ async def test_a_fatal_error_of_the_consumer_comes_out() -> None:
 def test_the_publisher_keeps_its_port() -> None:
     port: RowPublisher = Publisher(KafkaConnection("127.0.0.1:1", "test"))
     assert port is not None
+
+
+class Fetcher:
+    """The part of the driver that fetches, with its task."""
+
+    def __init__(self, work: Coroutine[None, None, None]) -> None:
+        self._fetch_task = asyncio.create_task(work)
+
+
+async def test_a_consumer_whose_driver_broke_is_not_asked_any_more() -> None:
+    async def breaks() -> None:
+        raise RuntimeError("the handler is closed")
+
+    consumer = FakeConsumer({})
+    fetcher = Fetcher(breaks())
+    vars(consumer)["_fetcher"] = fetcher
+    await asyncio.wait({fetcher._fetch_task})
+    with pytest.raises(BusUnavailable, match="the handler is closed"):
+        await poll(cast("AIOKafkaConsumer", consumer), 1, 1)
+
+
+async def test_a_consumer_whose_driver_works_is_asked() -> None:
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    consumer = FakeConsumer({})
+    working = Fetcher(waits())
+    vars(consumer)["_fetcher"] = working
+    assert await poll(cast("AIOKafkaConsumer", consumer), 1, 1) == []
+    working._fetch_task.cancel()

@@ -1,5 +1,6 @@
 """An idle consumer that Kafka no longer answers is told from an idle topic."""
 
+import asyncio
 from typing import cast
 
 import pytest
@@ -9,8 +10,15 @@ from sagabus_bus import BusUnavailable
 from sagabus_bus.silence import Silence
 
 
+class FakeClient:
+    """The part of the driver that keeps the metadata in a task of its own."""
+
+    _sync_task: asyncio.Future[None] | None = None
+
+
 class FakeConsumer:
     def __init__(self) -> None:
+        self._client = FakeClient()
         self.stamps: dict[str, int | None] = {"p0": None, "p1": None}
 
     def assignment(self) -> set[str]:
@@ -89,3 +97,15 @@ def test_records_end_a_silence(silence: Silence, now: list[float]) -> None:
     silence.reset()
     silence.report(pulse)
     assert pulse.trouble is None
+
+
+async def test_a_driver_that_follows_no_metadata_any_more_is_built_anew(
+    silence: Silence, consumer: FakeConsumer
+) -> None:
+    """Its fetches go on until a leader moves, and then end without a word."""
+    keeper = asyncio.get_running_loop().create_future()
+    consumer._client._sync_task = keeper
+    silence.report(Pulse())
+    keeper.set_result(None)
+    with pytest.raises(BusUnavailable, match="metadata"):
+        silence.report(Pulse())

@@ -8,6 +8,8 @@ from pydantic import ValidationError
 from sagabus_runtime import KafkaSettings, PostgresSettings, ServiceSettings, SettingsError, load
 from sagabus_runtime.settings import describe
 
+SECRETS = {"SAGABUS_POSTGRES", "SAGABUS_KAFKA_PASSWORD", "SAGABUS_KAFKA_KEY_PASSWORD"}
+
 
 class Both(KafkaSettings, PostgresSettings):
     """A service with everything."""
@@ -71,10 +73,50 @@ def test_every_variable_is_documented(settings: type[ServiceSettings]) -> None:
     variables = describe(settings)
     assert all(variable.meaning for variable in variables)
     assert all(variable.name.startswith("SAGABUS_") for variable in variables)
-    assert {v.name for v in variables if v.secret} <= {"SAGABUS_POSTGRES"}
+    assert {v.name for v in variables if v.secret} <= SECRETS
 
 
 def test_the_readme_lists_every_variable_of_every_service() -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     missing = [v.name for v in describe(ServiceSettings) if f"`{v.name}`" not in readme]
     assert missing == []
+
+
+KAFKA = {"SAGABUS_KAFKA": "127.0.0.1:9092"}
+SASL = {"SAGABUS_KAFKA_USERNAME": "orders", "SAGABUS_KAFKA_PASSWORD": "hunter2hunter2"}
+
+
+class TestKafkaSecurity:
+    @pytest.mark.parametrize(
+        ("more", "says"),
+        [
+            ({"PROTOCOL": "sasl_ssl"}, "SAGABUS_KAFKA_PASSWORD, SAGABUS_KAFKA_USERNAME"),
+            ({"PROTOCOL": "ssl", **SASL}, "makes no use of SAGABUS_KAFKA_PASSWORD"),
+            (SASL, "plaintext makes no use of SAGABUS_KAFKA_PASSWORD"),
+            ({"CA_FILE": __file__}, "plaintext makes no use of SAGABUS_KAFKA_CA_FILE"),
+            ({"PROTOCOL": "ssl", "CA_FILE": "/nowhere"}, "SAGABUS_KAFKA_CA_FILE is wrong"),
+            ({"PROTOCOL": "ssl", "KEY_FILE": __file__}, "SAGABUS_KAFKA_CERT_FILE"),
+            ({"PROTOCOL": "tls"}, "SAGABUS_KAFKA_PROTOCOL is wrong"),
+            ({"PROTOCOL": "sasl_ssl", "MECHANISM": "GSSAPI", **SASL}, "SAGABUS_KAFKA_MECHANISM"),
+        ],
+        ids=range(8),
+    )
+    def test_what_does_not_fit_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, more: dict[str, str], says: str
+    ) -> None:
+        for name, value in {**KAFKA, **more}.items():
+            monkeypatch.setenv(
+                name if name.startswith("SAGABUS_") else f"SAGABUS_KAFKA_{name}", value
+            )
+        with pytest.raises(SettingsError) as found:
+            load(KafkaSettings)
+        assert says in found.value.detail
+        assert "hunter2" not in str(found.value)
+
+    def test_what_fits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told = {**KAFKA, **SASL, "SAGABUS_KAFKA_PROTOCOL": "sasl_ssl"}
+        for name, value in {**told, "SAGABUS_KAFKA_CA_FILE": __file__}.items():
+            monkeypatch.setenv(name, value)
+        settings = load(KafkaSettings)
+        assert settings.kafka_password is not None
+        assert "hunter2" not in repr(settings)

@@ -98,6 +98,18 @@ class Member:
                     await self.task
 
 
+async def break_fetching(consumer: AIOKafkaConsumer) -> None:
+    """Let the driver's next fetch fail as a write to a reset connection does under uvloop."""
+
+    async def write(*_: object, **__: object) -> None:
+        raise RuntimeError("the handler is closed")
+
+    vars(consumer._client)["send"] = write
+    assert consumer._fetcher is not None
+    await eventually(consumer._fetcher._fetch_task.done)
+    del vars(consumer._client)["send"]
+
+
 async def total_committed(connection: KafkaConnection, topic: str) -> int:
     async with TopicAdmin(connection) as admin:
         return sum(lag.committed or 0 for lag in await admin.lag(f"g-{topic}", [topic]))

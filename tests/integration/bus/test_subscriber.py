@@ -5,7 +5,7 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.record.util import calc_crc32c
 
 from sagabus_bus import (
@@ -24,7 +24,17 @@ from sagabus_runtime import failpoints
 from sagabus_runtime.health import Pulse
 from sagabus_testkit import Kafka, eventually
 
-from .support import Books, Member, number, read, rows, spec, total_committed, until_committed
+from .support import (
+    Books,
+    Member,
+    break_fetching,
+    number,
+    read,
+    rows,
+    spec,
+    total_committed,
+    until_committed,
+)
 
 
 def subscription(topic: str, max_records: int = 500, silence_ms: int = 5_000) -> Subscription:
@@ -185,6 +195,30 @@ async def test_kafka_away_in_the_middle_loses_and_dead_letters_nothing(
         await until_committed(connection, topic, 100)
         await eventually(lambda: member.pulse.trouble is None)
     assert books.letters == []
+
+
+async def test_a_member_whose_driver_breaks_is_rebuilt_at_once(
+    connection: KafkaConnection,
+    topic: str,
+    publisher: Publisher,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[AIOKafkaConsumer] = []
+    build = BatchSubscriber._build
+
+    def remember(subscriber: BatchSubscriber) -> AIOKafkaConsumer:
+        built.append(build(subscriber))
+        return built[-1]
+
+    monkeypatch.setattr(BatchSubscriber, "_build", remember)
+    await publisher.publish(rows(topic, 10))
+    books = Books()
+    async with Member(connection, subscription(topic), books).running():
+        await eventually(lambda: len(books.durable) == 10)
+        await break_fetching(built[0])
+        await publisher.publish(rows(topic, 10, start=10))
+        await eventually(lambda: len(books.durable) >= 20, within=20, what="another consumer")
+    assert sorted(set(books.durable)) == list(range(20))
 
 
 async def test_a_stop_finishes_what_is_in_hand(

@@ -4,7 +4,7 @@ from sagabus_bus import KafkaConnection, Publisher, Tail
 from sagabus_testkit import eventually
 from sagabus_testkit.faults import add_partitions
 
-from .support import number, rows
+from .support import break_fetching, number, rows
 
 COUNT = 60
 
@@ -27,5 +27,25 @@ async def test_what_is_written_to_added_partitions_is_seen_too(
             return len(seen) >= 2 * COUNT
 
         await eventually(all_seen, what="every record, those in new partitions too")
+
+    assert sorted(seen) == list(range(2 * COUNT))
+
+
+async def test_a_reader_whose_driver_breaks_goes_on_where_it_was(
+    connection: KafkaConnection, publisher: Publisher, topic: str
+) -> None:
+    async with Tail(connection, [topic]) as tail:
+        await publisher.publish(rows(topic, COUNT))
+        seen: list[int] = []
+
+        async def has_seen(count: int) -> bool:
+            seen.extend(number(record) for record in await tail.poll())
+            return len(seen) >= count
+
+        await eventually(lambda: has_seen(COUNT))
+        assert tail._consumer is not None
+        await break_fetching(tail._consumer)
+        await publisher.publish(rows(topic, COUNT, start=COUNT))
+        await eventually(lambda: has_seen(2 * COUNT))
 
     assert sorted(seen) == list(range(2 * COUNT))

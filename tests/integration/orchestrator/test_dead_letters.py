@@ -322,17 +322,18 @@ async def test_letters_are_found_by_the_tenant_that_their_saga_has(rig: Rig, she
         await keep(rig, letter(forged), offset=forged.offset)
     unknown = rig.start_record("C", tenant="acme")
     await keep(rig, letter(unknown), offset=unknown.offset)
-    broken = rig.record(OutboxRow(unknown.topic, b"x", (), b"{"))
-    await keep(rig, letter(broken), offset=broken.offset)
+    for body in (b"{", b'{"tenant": "\\ud800"}', b'{"tenant": "a\\u0000b"}', b'{"tenant": 1}'):
+        broken = rig.record(OutboxRow(unknown.topic, b"x", (), body))
+        await keep(rig, letter(broken), offset=broken.offset)
 
     async def tenants(*where: str) -> list[str | None]:
         found = await shell("dlt", "list", *where)
         return sorted((each["tenant"] or "-") for each in found["dead_letters"])
 
-    assert await tenants() == ["-", "acme", "acme", "bee"]
+    assert await tenants() == [*["-"] * 4, "acme", "acme", "bee"]
     assert await tenants("--where", "tenant=acme") == ["acme", "acme"]
     done = await shell("dlt", "discard", "--where", "tenant=acme", *WHY)
     assert len(done["dead_letters"]) == 2
-    assert await tenants() == ["-", "bee"]
+    assert await tenants() == [*["-"] * 4, "bee"]
     said = await shell("dlt", "list", "--where", "owner=x", code=USAGE)
     assert "tenant=" in said["error"]["detail"]

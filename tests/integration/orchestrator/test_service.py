@@ -20,6 +20,7 @@ from sagabus_messages import Command, Lifecycle, OutboxRow, Topics, decode, unpa
 from sagabus_orchestrator.registry import Registry
 from sagabus_store import Database, DatabaseOptions
 from sagabus_testkit import LocalStack, eventually
+from sagabus_testkit.faults import dismiss_members
 
 from .crash_world import HOUR_MS, document
 from .support import Rig, no_topics_missing
@@ -171,6 +172,7 @@ async def test_sagas_run_from_kafka_to_kafka_through_a_kill(
         )
         await eventually(lambda: len(bystanders.ends) == SAGAS, within=40)
         process.kill()
+        await dismiss_members(connection, f"{topic_prefix}.sagabus-orchestrator")
         process.start()
         expected = {f"ORD-{n}": ("COMPLETED", "COMPENSATED")[n % 2] for n in range(SAGAS)}
         await eventually(lambda: bystanders.ends == expected, within=60)

@@ -32,6 +32,7 @@ from sagabus_example_shipping.handlers import shipping_with
 from sagabus_messages import OutboxRow, Record, Result, Topics
 from sagabus_runtime.lifecycle import ExitCode, ServeOptions, Service, serve
 from sagabus_testkit import LocalStack, eventually
+from sagabus_testkit.faults import dismiss_members
 
 E, C, K, R = Phase.EXECUTE, Phase.CANCEL, Phase.COMPENSATE, Phase.RESOLVE
 S: TypeAlias = ResultStatus
@@ -238,6 +239,7 @@ async def test_payment_killed_at(
     dying = start(f"participant.{point}=exit@1")
     await line.send(charge(rig, "visa-9"))
     assert await asyncio.to_thread(dying.wait, 60) == 137
+    await dismiss_members(line.connection, f"{line.prefix}sagabus.payment.v1")
     alive = start("")
     try:
         heard: list[Result] = []

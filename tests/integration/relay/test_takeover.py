@@ -160,13 +160,21 @@ async def test_trap_12_a_round_that_hangs_past_its_lease_is_not_settled_by_the_o
     orders: Bench, relays: Relays
 ) -> None:
     """A refused row would be parked by an owner that lost its lease while it hung."""
-    first = relays.start_owner("first", failpoints="relay.after-deliver=stall:3000ms@1")
-    await orders.append([row(orders.topic, "bad", 0, 600_000), row(orders.topic, "bad", 1)])
+    first = relays.start_owner("first", failpoints="relay.after-deliver=stall:5000ms@1")
     second = relays.start("second")
+    await orders.append(
+        [
+            row(orders.topic, "bad", 0, 600_000),
+            row(orders.topic, "bad", 1),
+            row(orders.topic, "k", 2),
+        ]
+    )
+    await eventually(lambda: arrived(orders), within=20)  # the round is in hand
     first.signal(signal.SIGSTOP)
     await eventually(lambda: second.says("relay.key_parked"), within=20)
     await orders.redrive(orders.topic, b"bad")
     first.signal(signal.SIGCONT)
+    await first.until("relay.slot_lost", 1)
     await eventually(orders.drained, within=20)
     assert first.says("relay.key_parked") == 0
     assert await orders.count("outbox_parked") == 2

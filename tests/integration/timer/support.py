@@ -60,6 +60,10 @@ class Bench:
             {name.removeprefix("SAGABUS_").lower(): text for name, text in environment.items()}
         )
 
+    @property
+    def group(self) -> str:
+        return f"{self.prefix}.sagabus-timer"
+
     async def now_ms(self) -> int:
         return await self.database.now_ms()
 

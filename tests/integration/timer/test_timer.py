@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from sagabus_bus import KafkaConnection
 from sagabus_core.ids import wakeup_id
 from sagabus_messages import Wakeup
 from sagabus_runtime import failpoints, new_registry
 from sagabus_store import Database, DatabaseOptions
 from sagabus_testkit import eventually
+from sagabus_testkit.faults import dismiss_members
 from sagabus_timer import table
 from sagabus_timer.events import TimerEvents
 from sagabus_timer.firing import Firing, FiringPolicy
@@ -124,6 +126,7 @@ async def test_a_killed_timer_is_replaced_by_a_restart(
     finally:
         first.kill()
         first.wait(10)
+    await dismiss_members(KafkaConnection(timer.stack.kafka.bootstrap, "test"), timer.group)
     async with timing(timer.settings()):
         await timer.until_fired(50, within=40)
     assert sorted(await timer.fired()) == sorted((saga(n), 1) for n in range(50))

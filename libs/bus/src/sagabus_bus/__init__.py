@@ -28,6 +28,7 @@ from sagabus_bus.lanes import Blocked, Held, Outcome, Published, Refused, Unackn
 from sagabus_bus.ports import BatchHandler, Guard, Pulse, RowPublisher
 from sagabus_bus.producing import PublisherOptions, partition_of
 from sagabus_bus.publisher import Publisher
+from sagabus_bus.security import KafkaSecurity
 from sagabus_bus.subscriber import BatchSubscriber, Subscription
 from sagabus_bus.tail import Tail
 from sagabus_bus.worker import BatchWorker, WorkerOptions
@@ -49,6 +50,7 @@ __all__ = [
     "Guard",
     "Held",
     "KafkaConnection",
+    "KafkaSecurity",
     "Outcome",
     "PartitionLag",
     "Poison",

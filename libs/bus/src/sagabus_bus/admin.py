@@ -23,6 +23,7 @@ from sagabus_bus.errors import (
     translate,
     translated,
 )
+from sagabus_bus.security import opening
 
 __all__ = [
     "CreatesTopic",
@@ -123,7 +124,7 @@ class TopicAdmin:
     async def __aenter__(self) -> TopicAdmin:
         client = AIOKafkaAdminClient(**self._connection.options())
         try:
-            with translated(f"reach Kafka at {self._connection.bootstrap}"):
+            async with opening(self._connection, f"reach Kafka at {self._connection.bootstrap}"):
                 await client.start()
         except BaseException:
             await _close(client)

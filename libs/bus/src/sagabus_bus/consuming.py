@@ -11,10 +11,10 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from sagabus_bus.dead_letters import Reason
-from sagabus_bus.errors import BusError, translated
+from sagabus_bus.errors import BusError, BusUnavailable, translated
 from sagabus_messages.record import Headers, Record
 
-__all__ = ["Unreadable", "UnreadableRecord", "find_unreadable", "poll"]
+__all__ = ["Unreadable", "UnreadableRecord", "find_unreadable", "poll", "what_broke"]
 
 POLL_GRACE_MS: Final = 20_000
 _VALUE: Final = itemgetter(1)
@@ -38,8 +38,12 @@ async def poll(consumer: AIOKafkaConsumer, wait_ms: int, max_records: int) -> li
     """Return the next records of all partitions, or none after `wait_ms`.
 
     Raises `UnreadableRecord` when a fetched record cannot be decoded, `BusUnavailable` when the
-    driver does not come back (a rebalance that never ends), else what `translate` gives.
+    driver does not come back (a rebalance that never ends) or is broken for good (build another
+    consumer), else what `translate` gives.
     """
+    broken = what_broke(consumer)
+    if broken is not None:
+        raise BusUnavailable("bus_unavailable", f"the driver's consumer is broken: {broken}")
     try:
         with translated("fetch records"):
             async with asyncio.timeout((wait_ms + POLL_GRACE_MS) / 1000):
@@ -47,6 +51,26 @@ async def poll(consumer: AIOKafkaConsumer, wait_ms: int, max_records: int) -> li
     except (ValueError, IndexError) as error:  # UnicodeDecodeError is a ValueError
         raise UnreadableRecord("unreadable_record", f"cannot decode a record: {error}") from error
     return [_record(raw) for batch in polled.values() for raw in batch]
+
+
+def what_broke(consumer: AIOKafkaConsumer) -> str | None:
+    """Return why this consumer will never read again; None while it may.
+
+    An error that the driver does not expect ends its fetching task for good (uvloop raises one
+    for a write to a connection that was reset a moment before). The driver logs it, goes on to
+    heartbeat, and polls are empty: the partitions would stand still in the hands of this member.
+    """
+    coordinator = getattr(consumer, "_coordinator", None)
+    fetcher = getattr(consumer, "_fetcher", None)
+    for task in (
+        getattr(fetcher, "_fetch_task", None),
+        getattr(coordinator, "_coordination_task", None),
+        getattr(coordinator, "_reset_committed_task", None),  # of a consumer without a group
+    ):
+        if isinstance(task, asyncio.Task) and task.done() and not task.cancelled():
+            error = task.exception()
+            return repr(error.__cause__ or error) if error else f"{task.get_name()} has ended"
+    return None
 
 
 async def find_unreadable(consumer: AIOKafkaConsumer) -> AsyncIterator[Record | Unreadable]:

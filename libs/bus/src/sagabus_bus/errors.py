@@ -13,6 +13,7 @@ BusError                     root of this package
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Final
@@ -141,7 +142,7 @@ def translate(error: BaseException, doing: str) -> BusError:
             return TopicUnavailable(code, detail)
     if isinstance(error, _FENCED):
         return ProducerFenced("producer_fenced", detail)
-    if isinstance(error, _MISCONFIGURED):
+    if isinstance(error, _MISCONFIGURED) or _is_tls_refusal(error):
         return BusMisconfigured("bus_misconfigured", detail)
     return BusUnavailable("bus_unavailable", detail)
 
@@ -164,6 +165,12 @@ def translated(doing: str) -> Iterator[None]:
         if task is None or task.cancelling():
             raise
         raise BusUnavailable("bus_unavailable", f"{doing}: the driver gave up") from error
+
+
+def _is_tls_refusal(error: BaseException) -> bool:
+    """Say whether the two sides cannot agree; a handshake that was cut off says nothing."""
+    cut_off = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+    return isinstance(error, ssl.SSLError) and not isinstance(error, cut_off)
 
 
 def _describe(error: BaseException) -> str:

@@ -25,6 +25,7 @@ from sagabus_bus.errors import (
 )
 from sagabus_bus.lanes import Batch, Place, row_bytes
 from sagabus_bus.metadata import pace_metadata
+from sagabus_bus.security import opening
 
 __all__ = ["ProducerSession", "PublisherOptions", "partition_of"]
 
@@ -106,7 +107,7 @@ class ProducerSession:
             # Non-transactional writes under a fenced epoch: the driver then asks for no other id.
             producer._txn_manager.set_pid_and_epoch(*identity)  # noqa: SLF001
         try:
-            with translated(f"reach Kafka at {connection.bootstrap}"):
+            async with opening(connection, f"reach Kafka at {connection.bootstrap}"):
                 async with asyncio.timeout(options.open_timeout_ms / 1000):
                     await producer.start()
         except BaseException:

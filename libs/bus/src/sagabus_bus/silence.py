@@ -41,6 +41,8 @@ class Silence:
 
     def report(self, pulse: Pulse) -> None:
         """Beat, or excuse a silence; raise `BusUnavailable` when it is time for a new consumer."""
+        if _lost_its_metadata(self._consumer):
+            raise BusUnavailable("bus_unavailable", "the driver follows no metadata any more")
         latest = self._latest()
         if latest != self._last or latest is None:
             self._last = latest
@@ -60,3 +62,9 @@ class Silence:
             for partition in self._consumer.assignment()
         ]
         return max(stamps, default=None)
+
+
+def _lost_its_metadata(consumer: AIOKafkaConsumer) -> bool:
+    """Say whether the task has died that learns of moved leaders: fetches would end, unseen."""
+    keeper = consumer._client._sync_task  # noqa: SLF001  (the driver tells nobody)
+    return keeper is not None and keeper.done()

@@ -20,10 +20,11 @@ from sagabus_bus.closing import close_consumer
 from sagabus_bus.committing import Committer
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.consuming import UnreadableRecord, find_unreadable, poll
-from sagabus_bus.errors import WorkInterrupted, translated
+from sagabus_bus.errors import WorkInterrupted
 from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.metadata import pace_metadata
 from sagabus_bus.ports import BatchHandler, Pulse
+from sagabus_bus.security import opening
 from sagabus_bus.silence import Silence
 from sagabus_bus.worker import BatchWorker, WorkerOptions
 from sagabus_messages.record import Record
@@ -123,7 +124,7 @@ class BatchSubscriber:
         return consumer
 
     async def _open(self, consumer: AIOKafkaConsumer) -> None:
-        with translated(f"join group {self._subscription.group}"):
+        async with opening(self._connection, f"join group {self._subscription.group}"):
             async with asyncio.timeout(self._subscription.open_timeout_ms / 1000):
                 await consumer.start()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sagabus_bus import KafkaConnection
     from sagabus_messages import Topics
 
-__all__ = ["DEV", "Connection", "choose_connection", "current_connection"]
+__all__ = ["DEV", "Connection", "checked_dsn", "choose_connection", "current_connection"]
 
 DEV = "dev"
 """Name of the local stack of `sagabus up`, and of the system that `sagabus services` runs on it."""
@@ -30,10 +30,18 @@ class Connection:
 
     @property
     def bus(self) -> KafkaConnection:
-        """How to reach Kafka. Raises `NotReachable` (`no_kafka`) if nothing names it."""
-        from sagabus_bus import KafkaConnection  # noqa: PLC0415 - slow: the driver comes with it
+        """How to reach Kafka, by the TLS and SASL variables of services where it is named.
 
-        address = self.kafka or os.environ.get("SAGABUS_KAFKA") or _dev_stack("kafka")
+        Raises `NotReachable` (`no_kafka`) if nothing names it, `SettingsError`.
+        """
+        from sagabus_bus import KafkaConnection, KafkaSecurity  # noqa: PLC0415 - slow: the driver
+        from sagabus_runtime import KafkaSecuritySettings, load  # noqa: PLC0415
+
+        named = self.kafka or os.environ.get("SAGABUS_KAFKA")
+        if named:
+            security = KafkaSecurity.of(load(KafkaSecuritySettings))
+            return KafkaConnection(named, "sagabus-cli", security=security)
+        address = _dev_stack("kafka")
         if address is None:
             raise NotReachable(
                 "no_kafka",
@@ -60,13 +68,7 @@ class Connection:
         """
         named = self.postgres or os.environ.get("SAGABUS_POSTGRES")
         if named:
-            if urlsplit(named).scheme not in {"postgresql", "postgres"}:
-                raise UsageError(
-                    "invalid_address",
-                    "--postgres or SAGABUS_POSTGRES must look like "
-                    "postgresql://user:password@host:port/database",
-                )
-            return named
+            return checked_dsn(named, "--postgres or SAGABUS_POSTGRES")
         server = _dev_stack("postgres")
         if server is None:
             raise NotReachable(
@@ -75,6 +77,17 @@ class Connection:
                 "services`, or name it by --postgres or SAGABUS_POSTGRES",
             )
         return urlsplit(server)._replace(path=f"/{DEV}_orchestrator").geturl()
+
+
+def checked_dsn(dsn: str, origin: str) -> str:
+    """Return a DSN that can be read in one way only. Raises `UsageError` (`invalid_address`)."""
+    from sagabus_runtime.settings import check_dsn  # noqa: PLC0415 - seldom needed
+
+    try:
+        return check_dsn(dsn)
+    except ValueError as error:
+        problem = UsageError("invalid_address", f"{origin} {error}")
+    raise problem  # without the cause: nothing of the value belongs into a traceback
 
 
 def _dev_stack(server: str) -> str | None:

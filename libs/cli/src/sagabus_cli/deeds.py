@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from sagabus_cli.connection import checked_dsn
 from sagabus_cli.errors import UsageError
 
 __all__ = [
@@ -80,4 +81,4 @@ def read_outboxes() -> dict[str, str] | None:
         ) from cause
     if not all(isinstance(dsn, str) for dsn in found.values()):
         raise UsageError("invalid_address", "SAGABUS_OUTBOXES: every DSN must be a text")
-    return found
+    return {name: checked_dsn(dsn, f"SAGABUS_OUTBOXES: {name}") for name, dsn in found.items()}

@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from sagabus_bus import (
     BusError,
+    BusMisconfigured,
     KafkaConnection,
     Published,
     Publisher,
@@ -171,7 +172,7 @@ class SagabusClient:
             try:
                 records = await self._tail.poll()
             except BusError as error:
-                if not error.retryable:
+                if not _passes_by_itself(error):
                     raise
                 await asyncio.sleep(_RETRY_S)
                 continue
@@ -190,7 +191,7 @@ class SagabusClient:
             try:
                 outcomes = await self._publisher.publish(waiting)
             except BusError as error:
-                if not error.retryable:
+                if not _passes_by_itself(error):
                     raise
                 await asyncio.sleep(_RETRY_S)
                 continue
@@ -215,6 +216,11 @@ class SagabusClient:
     def _drop(self, watches: Sequence[Watch]) -> None:
         for watch in watches:
             self._table.forget(watch)
+
+
+def _passes_by_itself(error: BusError) -> bool:
+    """Say whether a caller may wait: what people must mend first he is told at once."""
+    return error.retryable and not isinstance(error, BusMisconfigured)
 
 
 def _handle(command: StartCommand, now_ms: int) -> SagaHandle:

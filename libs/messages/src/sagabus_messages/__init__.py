@@ -26,11 +26,20 @@ from sagabus_messages.models import (
 )
 from sagabus_messages.payloads import json_payload, json_value
 from sagabus_messages.record import Headers, OutboxRow, Record, pack_headers, unpack_headers
+from sagabus_messages.signatures import (
+    SIGNATURE_HEADER,
+    SignatureMode,
+    Signer,
+    Verifier,
+    VerifyKey,
+    read_verify_keys,
+)
 from sagabus_messages.strict_json import parse_strict
 from sagabus_messages.topics import TopicName, Topics, TopicSpec
 
 __all__ = [
     "REDRIVE_HEADER",
+    "SIGNATURE_HEADER",
     "START_REFUSED",
     "START_SOURCE_HEADER",
     "Command",
@@ -44,11 +53,15 @@ __all__ = [
     "OutboxRow",
     "Record",
     "Result",
+    "SignatureMode",
+    "Signer",
     "Stamp",
     "Start",
     "TopicName",
     "TopicSpec",
     "Topics",
+    "Verifier",
+    "VerifyKey",
     "Wakeup",
     "WakeupRequest",
     "age_problem",
@@ -62,6 +75,7 @@ __all__ = [
     "pack_headers",
     "parse_instant",
     "parse_strict",
+    "read_verify_keys",
     "saga_of",
     "source_of",
     "unpack_headers",

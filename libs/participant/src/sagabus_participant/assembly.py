@@ -17,11 +17,12 @@ from sagabus_participant.registry import Participant
 from sagabus_participant.retention import Retention, require_covers
 from sagabus_participant.session import WORK
 from sagabus_participant.shell import Shell
+from sagabus_participant.signing import SigningSettings, signer_of
 from sagabus_participant.telemetry import Meters
 from sagabus_participant.workers import WorkerOptions, Workers
 from sagabus_runtime.health import Health, Pulse
+from sagabus_runtime.kafka_settings import KafkaSettings
 from sagabus_runtime.lifecycle import Loop
-from sagabus_runtime.settings import KafkaSettings
 from sagabus_runtime.telemetry import Tracing
 from sagabus_store import SHARED, Component, Database, InboxWindow, inbox, require_current
 
@@ -33,7 +34,7 @@ COMPONENT: Final = Component("participant", "sagabus_participant", "migrations")
 HOUSEKEEPING_MS: Final = 15_000
 
 
-class WorkSettings(KafkaSettings):
+class WorkSettings(KafkaSettings, SigningSettings):
     """Settings of a participant, whoever owns its database connections."""
 
     inbox_days: int = Field(default=30, ge=1, le=365)
@@ -84,6 +85,7 @@ class Assembly:
         self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
         require_covers(settings.journal_days, settings.inbox_days)
         self._retention = Retention(settings.journal_days)
+        self._signer = signer_of(settings)
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -101,7 +103,14 @@ class Assembly:
         self._health.add_check("postgres", db.problem)
         topics = Topics(self._settings.topic_prefix)
         shell = Shell(
-            self._participant, db, topics, self._meters, self._window, tracing, self._retention
+            self._participant,
+            db,
+            topics,
+            self._meters,
+            self._window,
+            tracing,
+            self._retention,
+            self._signer,
         )
         running = Running(db, Callbacks(shell), self._health)
         return (

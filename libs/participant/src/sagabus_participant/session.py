@@ -13,7 +13,7 @@ from typing import Final
 
 from sagabus_core import ids
 from sagabus_core.vocabulary import Phase
-from sagabus_messages import OutboxRow, Result, Stamp, Topics, encode, source_of
+from sagabus_messages import OutboxRow, Result, Signer, Stamp, Topics, encode, source_of
 from sagabus_participant.journal import Activation, EffectState, Reply
 from sagabus_participant.orders import Order, pack_record
 from sagabus_participant.rows import (
@@ -38,8 +38,11 @@ MAX_DETAIL: Final = 500
 class Session:
     """What is known about the activations of some orders; `flush` makes the changes durable."""
 
-    def __init__(self, conn: Connection, topics: Topics, participant: str) -> None:
+    def __init__(
+        self, conn: Connection, topics: Topics, participant: str, signer: Signer | None = None
+    ) -> None:
         self.conn = conn
+        self._signer = signer
         self._result_topic = topics.result(participant)
         self._source = source_of(participant)
         self._opened_ms = 0
@@ -200,7 +203,8 @@ class Session:
             occurred_at_ms=given.answered_at_ms,
         )
         stamp = Stamp(self._source, given.answered_at_ms, meta.traceparent, meta.tracestate)
-        return encode(result, self._result_topic, stamp)
+        row = encode(result, self._result_topic, stamp)
+        return row if self._signer is None else self._signer.sign(row)
 
 
 _IDENTITY: Final = (

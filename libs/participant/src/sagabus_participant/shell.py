@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from sagabus_messages import Topics
+from sagabus_messages import Signer, Topics
 from sagabus_participant.calls import Calls
 from sagabus_participant.registry import Participant
 from sagabus_participant.retention import Retention
@@ -30,6 +30,7 @@ class Shell:
     window: InboxWindow
     tracing: Tracing | None = None
     retention: Retention = field(default_factory=lambda: Retention(400))
+    signer: Signer | None = None
     retry: BackOffPolicy = field(default_factory=lambda: BackOffPolicy(200, 5_000))
     work_came: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -44,7 +45,7 @@ class Shell:
 
     def session(self, conn: Connection) -> Session:
         """Return a new session in an open transaction."""
-        return Session(conn, self.topics, self.participant.name)
+        return Session(conn, self.topics, self.participant.name, self.signer)
 
     def retry_at_ms(self, now_ms: int, tries: int, expires_at_ms: int) -> int:
         """Return when to try again after `tries` attempts; never later than the expiry."""

@@ -3,10 +3,11 @@
 from sagabus_runtime.backoff import BackOff, BackOffPolicy
 from sagabus_runtime.errors import InjectedFault, LoopFault, RuntimeProblem, SettingsError
 from sagabus_runtime.health import Health, HealthServer, Pulse
+from sagabus_runtime.kafka_settings import KafkaSecuritySettings, KafkaSettings
 from sagabus_runtime.lifecycle import ExitCode, Loop, Service, run_service, serve
 from sagabus_runtime.logs import bound, get_logger
 from sagabus_runtime.metrics import new_registry
-from sagabus_runtime.settings import KafkaSettings, PostgresSettings, ServiceSettings, load
+from sagabus_runtime.settings import PostgresSettings, ServiceSettings, load
 from sagabus_runtime.telemetry import TraceParent, Tracing, format_traceparent, parse_traceparent
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Health",
     "HealthServer",
     "InjectedFault",
+    "KafkaSecuritySettings",
     "KafkaSettings",
     "Loop",
     "LoopFault",

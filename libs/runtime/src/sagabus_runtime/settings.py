@@ -5,10 +5,10 @@ The docstring below a field is its documentation: error messages and `describe` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_args
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -19,12 +19,11 @@ from sagabus_runtime.errors import SettingsError
 
 __all__ = [
     "ENV_PREFIX",
-    "BootstrapServers",
-    "KafkaSettings",
     "PostgresDsn",
     "PostgresSettings",
     "ServiceSettings",
     "Variable",
+    "check_dsn",
     "describe",
     "load",
 ]
@@ -32,24 +31,33 @@ __all__ = [
 ENV_PREFIX = "SAGABUS_"
 
 
+_DSN: Final = re.compile(
+    r"postgres(ql)?://([^@/?#\s]*@)?(?P<hosts>[^@/?#\s]*)/[^/?#\s]+(\?\S*)?", re.IGNORECASE
+)
+_HOST: Final = re.compile(r"([A-Za-z0-9._%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+
+def check_dsn(dsn: str) -> str:
+    """Return a DSN of a Postgres database if it can be read in one way only.
+
+    Raises ValueError, whose text never holds a part of it: a password with a slash in it would
+    else be read as a port, and told in an error of the driver.
+    """
+    found = _DSN.fullmatch(dsn)
+    if found is None or not all(map(_HOST.fullmatch, found["hosts"].split(","))):
+        raise ValueError(
+            "must look like postgresql://user:password@host:port/database, the characters "
+            "/ ? # @ of user and password written as %2F %3F %23 %40"
+        )
+    return dsn
+
+
 def _check_dsn(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
-    if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
-        # The value itself is never part of the message: it holds a password.
-        raise ValueError("must look like postgresql://user:password@host:port/database")
-    return value
-
-
-def _check_bootstrap(value: str) -> str:
-    for server in value.split(","):
-        host, _, port = server.strip().rpartition(":")
-        if not host or not port.isdigit():
-            raise ValueError("must be a comma-separated list of host:port")
+    check_dsn(value.get_secret_value())
     return value
 
 
 PostgresDsn = Annotated[SecretStr, AfterValidator(_check_dsn)]
-BootstrapServers = Annotated[str, AfterValidator(_check_bootstrap)]
 
 
 class ServiceSettings(BaseSettings):
@@ -78,15 +86,6 @@ class ServiceSettings(BaseSettings):
     """Share of new traces that are sampled; a parent's decision is always followed."""
     otlp_endpoint: str | None = None
     """URL of an OTLP/HTTP collector; without it spans are not exported."""
-
-
-class KafkaSettings(ServiceSettings):
-    """Settings of a service that talks to Kafka."""
-
-    kafka: BootstrapServers
-    """Bootstrap servers of Kafka, for example 127.0.0.1:9092."""
-    topic_prefix: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,30}\.)?$")
-    """Prefix of every topic of this environment, ending in a dot, for example `staging.`."""
 
 
 class PostgresSettings(ServiceSettings):

@@ -25,6 +25,8 @@ from sagabus_runtime.names import (
 __all__ = ["Loop", "Supervisor"]
 
 CANCEL_GRACE_S: Final = 5.0
+LONGEST_WAIT_MS: Final = 3_000
+"""After an outage every loop looks again within this time: what is due must not wait for us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Loop:
     name: str
     run: Callable[[Pulse], Awaitable[None]]
     deadline_ms: int = 60_000
-    back_off: BackOffPolicy = field(default_factory=BackOffPolicy)
+    back_off: BackOffPolicy = field(default_factory=lambda: BackOffPolicy(max_ms=LONGEST_WAIT_MS))
 
 
 class Supervisor:

@@ -21,6 +21,7 @@ from sagabus_orchestrator.letter_box import LetterBox, letter_topics
 from sagabus_orchestrator.lookout import Lookout
 from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.rows import instant
+from sagabus_orchestrator.signatures import verifier_of
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.reconciler import Reconciler, ReconcilerPolicy
@@ -89,6 +90,7 @@ class OrchestratorService:
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
         self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
+        self._verifier = verifier_of(settings)
         self._events = OrchestratorEvents(registry)
         self._upkeep_events = UpkeepEvents(registry)
         self._registry = registry
@@ -137,6 +139,7 @@ class OrchestratorService:
         settings = self._settings
         mode = settings.recovery_mode
         handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
+        handler.verifier = self._verifier
         lookout = Lookout(database, self._events, mode)
         sweeper = Sweeper(
             database,

@@ -14,7 +14,7 @@ from sagabus_orchestrator.errors import OrphanedInstances, RivalStart, StaleCata
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.works import Intake, SweepWork, read_batch
+from sagabus_orchestrator.works import UNVERIFIED, Intake, SweepWork, read_batch
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
 from sagabus_store import Connection, Database, InboxWindow, Queries, outbox
@@ -60,6 +60,8 @@ class Handler:
         mode: RecoveryMode = RecoveryMode.OFF,
     ) -> None:
         self.mode = mode
+        self.verifier = UNVERIFIED
+        """What checks the signatures of results; set before the first batch."""
         self._database = database
         self._topics = topics
         self._watcher = watcher
@@ -70,7 +72,11 @@ class Handler:
     async def process(self, records: Sequence[Record]) -> None:
         """Decide a batch in one transaction; all of it is durable afterwards, or none."""
         intake = read_batch(
-            records, self._topics, now_ms=await self._clock.now_ms(), window_ms=self._window_ms
+            records,
+            self._topics,
+            now_ms=await self._clock.now_ms(),
+            window_ms=self._window_ms,
+            verifier=self.verifier,
         )
         await self.settle(intake)
 

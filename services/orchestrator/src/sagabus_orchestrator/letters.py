@@ -147,7 +147,10 @@ def _claimed_tenant(source: Record) -> str | None:
     except SagabusError:
         return None
     tenant = body.get("tenant") if isinstance(body, dict) else None
-    return tenant if isinstance(tenant, str) and 1 <= len(tenant) <= TENANT_MAX else None
+    if not isinstance(tenant, str):
+        return None
+    # Only what Postgres can store: a letter that cannot be kept has no letter of its own.
+    return tenant if tenant.isprintable() and 1 <= len(tenant) <= TENANT_MAX else None
 
 
 def _foreign(record: Record) -> DeadLetter:
@@ -184,7 +187,7 @@ async def keep(conn: Connection, letters: Sequence[Letter]) -> None:
         [_text(letter.reason.detail) for letter in letters],
         [letter.attempts for letter in letters],
         [_text(letter.first_seen) for letter in letters],
-        [None if letter.tenant is None else _text(letter.tenant) for letter in letters],
+        [letter.tenant for letter in letters],
     )
 
 

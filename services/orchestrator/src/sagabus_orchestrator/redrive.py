@@ -8,7 +8,7 @@ from typing import Final
 
 from sagabus_core.errors import SagabusError
 from sagabus_core.names import MAX_BODY_BYTES
-from sagabus_messages import Command, Kind, OutboxRow, Record, Topics
+from sagabus_messages import Command, Kind, OutboxRow, Record, Topics, Verifier
 from sagabus_orchestrator import letters, rows
 from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
@@ -18,7 +18,7 @@ from sagabus_orchestrator.errors import OrphanedInstances, Refused, RivalStart, 
 from sagabus_orchestrator.letters import FOREIGN, SQL, Deed, Letter
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.works import read_batch
+from sagabus_orchestrator.works import UNVERIFIED, read_batch
 from sagabus_store import Connection, Database, InboxWindow, now_ms, outbox
 
 __all__ = ["DeadLetters", "LetterOutcome"]
@@ -47,8 +47,10 @@ class DeadLetters:
         watcher: CatalogWatcher,
         window: InboxWindow,
         mode: RecoveryMode = RecoveryMode.OFF,
+        verifier: Verifier = UNVERIFIED,
     ) -> None:
         self._database = database
+        self._verifier = verifier
         self._mode = mode
         self._topics = topics
         self._watcher = watcher
@@ -151,7 +153,13 @@ class DeadLetters:
     async def _apply(self, conn: Connection, record: Record, *, edited: bool) -> str:
         """Decide a start, result or wake-up as if it came from its topic, with every check."""
         now = await now_ms(conn)
-        intake = read_batch([record], self._topics, now_ms=now, window_ms=self._window_ms)
+        intake = read_batch(
+            [record],
+            self._topics,
+            now_ms=now,
+            window_ms=self._window_ms,
+            verifier=self._verifier,
+        )
         try:
             desk = Desk(conn, self._topics, self._watcher.current, self._mode)
             outcome = await desk.settle(intake)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import asyncpg
 
@@ -16,8 +16,10 @@ from sagabus_messages import (
     Meta,
     Record,
     Result,
+    SignatureMode,
     Start,
     Topics,
+    Verifier,
     Wakeup,
     age_problem,
     decode,
@@ -28,6 +30,7 @@ from sagabus_messages import (
 from sagabus_messages.errors import MessageError
 
 __all__ = [
+    "UNVERIFIED",
     "Intake",
     "Rejected",
     "ResultWork",
@@ -116,13 +119,30 @@ class Intake:
     rejected: Sequence[Rejected] = ()
 
 
-def read_batch(records: Iterable[Record], topics: Topics, *, now_ms: int, window_ms: int) -> Intake:
-    """Check everything about records that needs no database; `now_ms` may be a second off."""
+UNVERIFIED: Final = Verifier(SignatureMode.OFF)
+"""Looks at no signature."""
+
+
+def read_batch(
+    records: Iterable[Record],
+    topics: Topics,
+    *,
+    now_ms: int,
+    window_ms: int,
+    verifier: Verifier = UNVERIFIED,
+) -> Intake:
+    """Check everything about records that needs no database; `now_ms` may be a second off.
+
+    `verifier` is asked about results: starts come from clients, wake-ups from our own timer.
+    """
     works: list[Work] = []
     rejected: list[Rejected] = []
     for record in records:
         try:
-            works.append(_read(record, topics, now_ms, window_ms))
+            work = _read(record, topics, now_ms, window_ms)
+            if isinstance(work, ResultWork):
+                verifier.check(record)
+            works.append(work)
         except MessageError as error:
             rejected.append(Rejected(record, Reason(error.code, error.detail)))
     return Intake(works, rejected)

@@ -8,6 +8,7 @@ from sagabus_core import ids
 from sagabus_core.canonical import JsonValue, canonical_bytes, sha256_hex
 from sagabus_core.vocabulary import Phase
 from sagabus_messages.export.vector_messages import message_vectors
+from sagabus_messages.export.vector_signatures import signature_vectors
 from sagabus_messages.instants import format_instant, inbox_day
 from sagabus_messages.record import Headers, pack_headers
 
@@ -42,6 +43,7 @@ def vector_files() -> dict[str, Any]:
             for at in _MOMENTS
         ],
         "messages": message_vectors(),
+        "signatures": signature_vectors(),
     }
 
 

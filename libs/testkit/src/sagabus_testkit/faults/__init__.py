@@ -6,7 +6,12 @@ Servers and services are killed, stopped and frozen by `LocalStack` and `System`
 from sagabus_testkit.faults.backup import PostgresBackup
 from sagabus_testkit.faults.commits import CommitCutter, CommitFate
 from sagabus_testkit.faults.disk import SmallDisk
-from sagabus_testkit.faults.kafka import add_partitions, rebalance_storm, rewind_group
+from sagabus_testkit.faults.kafka import (
+    add_partitions,
+    dismiss_members,
+    rebalance_storm,
+    rewind_group,
+)
 from sagabus_testkit.faults.lasting import hold
 from sagabus_testkit.faults.network import DatabaseLine, FaultyNetwork, Line
 from sagabus_testkit.faults.records import produce_again, read_records
@@ -20,6 +25,7 @@ __all__ = [
     "PostgresBackup",
     "SmallDisk",
     "add_partitions",
+    "dismiss_members",
     "hold",
     "produce_again",
     "read_records",

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, NoError, for_code
+from aiokafka.protocol.group import LeaveGroupRequest
 
 from sagabus_bus import KafkaConnection, TopicAdmin
 
-__all__ = ["add_partitions", "rebalance_storm", "rewind_group"]
+__all__ = ["add_partitions", "dismiss_members", "rebalance_storm", "rewind_group"]
 
 _SESSION_MS: Final = 6_000
 _PATIENCE_S: Final = 15.0
@@ -65,6 +66,29 @@ async def rewind_group(
         await consumer.commit({p: at.offset if at else ends[p] for p, at in found.items()})
     finally:
         await consumer.stop()
+
+
+async def dismiss_members(connection: KafkaConnection, group: str) -> int:
+    """Let a group forget its present members, whose processes are known to be dead; how many.
+
+    The broker would find out by itself, after the session of ten seconds, which proves nothing
+    again in every test that kills a process.
+    """
+    async with TopicAdmin(connection) as topics:
+        members = (await topics.group(group)).members
+    admin = AIOKafkaAdminClient(**connection.options())
+    await admin.start()
+    try:
+        coordinator = await admin.find_coordinator(group)
+        for member in members:
+            request = LeaveGroupRequest(group, member.member_id)
+            answer: Any = await admin._send_request(request, coordinator)  # noqa: SLF001 - none public
+            error = for_code(answer.error_code)
+            if error is not NoError:
+                raise error(f"dismiss {member.member_id} from {group}")
+    finally:
+        await admin.close()
+    return len(members)
 
 
 async def _storm(

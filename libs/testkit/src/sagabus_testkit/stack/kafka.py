@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from sagabus_testkit.stack.control import Control
 
-__all__ = ["Kafka", "ProxiedListener"]
+__all__ = ["Kafka", "ProxiedListener", "SecureListener"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,14 @@ class ProxiedListener:
 
 
 @dataclass(frozen=True, slots=True)
+class SecureListener:
+    """A listener with TLS and SASL; clients trust it by `ca_file`."""
+
+    bootstrap: str
+    ca_file: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Kafka:
     """A Kafka broker: `bootstrap` is host:port. Topics are never created by use.
 
@@ -38,6 +47,7 @@ class Kafka:
     bootstrap: str
     control: Control
     proxied: ProxiedListener | None = None
+    secure: SecureListener | None = None
 
     @property
     def pid(self) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sagabus_testkit.stack.ports import LOOPBACK
+from sagabus_testkit.stack.secure_kafka import SECURE, SecureBroker
 
 __all__ = ["ListenerPorts", "broker_settings", "properties_text"]
 
@@ -20,12 +21,13 @@ class ListenerPorts:
     proxied_advertised: int
 
 
+_PROTOCOLS = "listener.security.protocol.map"
 _SETTINGS: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    _PROTOCOLS: "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "auto.create.topics.enable": "false",
     "num.partitions": "1",
     "default.replication.factor": "1",
@@ -54,7 +56,9 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-def broker_settings(ports: ListenerPorts, log_directory: str) -> dict[str, str]:
+def broker_settings(
+    ports: ListenerPorts, log_directory: str, secure: SecureBroker | None = None
+) -> dict[str, str]:
     """Return server.properties as a mapping."""
     listeners = {
         "PLAINTEXT": ports.client,
@@ -62,8 +66,14 @@ def broker_settings(ports: ListenerPorts, log_directory: str) -> dict[str, str]:
         "CONTROLLER": ports.controller,
     }
     advertised = {"PLAINTEXT": ports.client, "PROXIED": ports.proxied_advertised}
+    protocols = _SETTINGS[_PROTOCOLS]
+    if secure is not None:
+        listeners[SECURE] = advertised[SECURE] = secure.port
+        protocols = f"{protocols},{SECURE}:SASL_SSL"
     return {
         **_SETTINGS,
+        **({} if secure is None else secure.settings()),
+        _PROTOCOLS: protocols,
         "controller.quorum.voters": f"1@{LOOPBACK}:{ports.controller}",
         "listeners": _addresses(listeners),
         "advertised.listeners": _addresses(advertised),

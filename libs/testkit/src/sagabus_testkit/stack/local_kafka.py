@@ -6,7 +6,7 @@ import base64
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sagabus_testkit.stack.cache import build_once
@@ -25,6 +25,7 @@ from sagabus_testkit.stack.kafka_settings import ListenerPorts, broker_settings,
 from sagabus_testkit.stack.ports import LOOPBACK, ReservedPorts
 from sagabus_testkit.stack.probe import kafka_answers
 from sagabus_testkit.stack.process import ProcessControl, ServerCommand, dies_with_guard
+from sagabus_testkit.stack.secure_kafka import KafkaUser, SecureBroker
 
 __all__ = ["local_kafka"]
 
@@ -41,25 +42,39 @@ JVM = (
 _ARCHIVE, _META = "kafka.jsa", "meta.properties"
 
 
-def local_kafka(home: StackHome, settings: Mapping[str, str]) -> Kafka:
-    """Prepare a broker below `home`; it is not started yet. Raises `StackError`."""
+def local_kafka(
+    home: StackHome,
+    settings: Mapping[str, str],
+    users: Sequence[KafkaUser] = (),
+) -> Kafka:
+    """Prepare a broker below `home`; it is not started yet. Raises `StackError`.
+
+    With `users` it has a listener with TLS and SASL besides, with a certificate made now.
+    """
     java = find_java()
     install = find_kafka()
     template = _template(java, install)
     directory = home.directory / "kafka"
     if not (directory / "data" / _META).exists():
         shutil.rmtree(directory, ignore_errors=True)
-        shutil.copytree(template / "data", directory / "data")
-        _renew_ids(directory / "data" / _META)
     ports = _ports(home.ports)
-    chosen = {**broker_settings(ports, str(directory / "data")), **settings}
+    secure = SecureBroker.prepare(directory, home.ports.take(), users) if users else None
+    directory.mkdir(exist_ok=True)
+    chosen = {**broker_settings(ports, str(directory / "data"), secure), **settings}
     (directory / "server.properties").write_text(properties_text(chosen))
+    if not (directory / "data").exists():
+        if secure is not None:
+            _format(java, install, directory, secure.format_arguments())
+        else:
+            shutil.copytree(template / "data", directory / "data")
+            _renew_ids(directory / "data" / _META)
     archive = f"-XX:SharedArchiveFile={template / _ARCHIVE}"
     command = _command(java, install, directory, (archive,), ports.client)
     return Kafka(
         f"{LOOPBACK}:{ports.client}",
         ProcessControl(command, home.lock),
         ProxiedListener(ports.proxied, ports.proxied_advertised),
+        None if secure is None else secure.listener,
     )
 
 
@@ -115,8 +130,8 @@ def _build_template(java: Java, install: KafkaInstall, target: Path) -> None:
     shutil.rmtree(work)
 
 
-def _format(java: Java, install: KafkaInstall, work: Path) -> None:
-    tool = ("kafka.tools.StorageTool", "format", "-t", _new_id())
+def _format(java: Java, install: KafkaInstall, work: Path, arguments: tuple[str, ...] = ()) -> None:
+    tool = ("kafka.tools.StorageTool", "format", "-t", _new_id(), *arguments)
     launcher = (java.path, "-Xmx256m", *JVM, "-cp", install.class_path)
     done = run((*launcher, *tool, "-c", work / "server.properties"))
     if done.returncode != 0:

@@ -28,6 +28,7 @@ from sagabus_orchestrator.queries import SagaReader
 from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.registry import Registry
+from sagabus_orchestrator.signatures import verifier_of
 from sagabus_orchestrator.tenants import Tenants
 from sagabus_orchestrator.why import Gatherer
 from sagabus_orchestrator.why.kafka import KafkaBus
@@ -116,6 +117,7 @@ class ApiService:
         settings, topics, window = self._settings, self._topics, self._window
         mode = settings.recovery_mode
         handler = Handler(database, topics, watcher, window, self._events, mode)
+        verifier = verifier_of(settings)
         bus = KafkaBus(KafkaConnection.of(settings, "sagabus-api"))
         return Backend(
             database=database,
@@ -132,7 +134,7 @@ class ApiService:
             registry=Registry(database, CelConditions(), topics),
             tenants=Tenants(database),
             pages=FactPages(database),
-            letters=lambda: DeadLetters(database, topics, watcher, window),
+            letters=lambda: DeadLetters(database, topics, watcher, window, mode, verifier),
             gatherer=lambda: Gatherer(database, watcher.current, Readers(topics), bus),
             missing_topics=self._missing_topics,
             stopping=self.health.stop,

@@ -22,7 +22,10 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         *("credentials_missing", "credentials_ambiguous", "token_invalid", "token_expired"),
         "key_invalid",
     ),
-    403: ("producer_mismatch", "manual_close_disabled", "permission_denied"),
+    403: (
+        *("producer_mismatch", "manual_close_disabled", "permission_denied"),
+        *("signature_missing", "signature_invalid"),
+    ),
     404: ("definition_unknown", "unknown_saga", "not_found", "nothing_parked", "route_unknown"),
     405: ("method_not_allowed",),
     409: (

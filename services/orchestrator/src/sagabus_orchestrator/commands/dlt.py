@@ -35,6 +35,8 @@ from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.letters import Deed, Letter, LetterFilter, LetterState
 from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_orchestrator.redrive import DeadLetters, LetterOutcome
+from sagabus_orchestrator.signatures import SignatureSettings, verifier_of
+from sagabus_runtime import load as load_settings
 from sagabus_store import Database, InboxWindow
 
 __all__ = ["app"]
@@ -152,6 +154,7 @@ def _perform(ids: list[str] | None, where: list[str] | None, deed: Deed, *, dry_
     if deed.edited is not None and len(ids or ()) != 1:
         raise UsageError("usage", "--edit is for exactly one letter, named by its id")
     wanted, topics = _filter(where), current_connection().topics
+    verifier = verifier_of(load_settings(SignatureSettings))
 
     async def work(database: Database) -> list[Done]:
         watcher = CatalogWatcher(database, CelConditions())
@@ -160,7 +163,7 @@ def _perform(ids: list[str] | None, where: list[str] | None, deed: Deed, *, dry_
             found = [await letters.find(conn, letters.letter_id_of(name)) for name in ids or ()]
             if where:
                 found = await letters.listed(conn, wanted, MAX_DEEDS)
-        desk = DeadLetters(database, topics, watcher, _window(), _mode())
+        desk = DeadLetters(database, topics, watcher, _window(), _mode(), verifier)
         found.sort(key=lambda letter: letter.place)
         return [(letter, await _one(desk, letter, deed, dry_run=dry_run)) for letter in found]
 

@@ -9,7 +9,7 @@ from sagabus_orchestrator.api.identity.errors import (
     Unauthenticated,
 )
 from sagabus_orchestrator.api.identity.jwks import SigningKeys
-from sagabus_orchestrator.api.identity.key_text import KeyText
+from sagabus_orchestrator.api.identity.key_text import KeyText, read_key_text
 from sagabus_orchestrator.api.identity.key_verifier import KeyVerifier
 from sagabus_orchestrator.api.identity.keys import ApiKey, ApiKeys, KeyRequest
 from sagabus_orchestrator.api.identity.permissions import (
@@ -54,4 +54,5 @@ __all__ = [
     "Unauthenticated",
     "open_authenticator",
     "permissions_of",
+    "read_key_text",
 ]

@@ -1,0 +1,125 @@
+"""TLS and SASL of every client: what the driver is told, and why a broker turned us away."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aiokafka.conn import create_conn
+from aiokafka.errors import KafkaError
+
+from sagabus_bus.errors import BusError, BusMisconfigured, BusUnavailable, translate, translated
+
+if TYPE_CHECKING:
+    from sagabus_bus.connection import KafkaConnection
+    from sagabus_runtime import KafkaSecuritySettings
+
+__all__ = ["PLAINTEXT", "KafkaSecurity", "Mechanism", "opening"]
+
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSecurity:
+    """How clients reach the brokers' listener. Files are read anew by each client that opens."""
+
+    protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = "plaintext"
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    mechanism: Mechanism = "SCRAM-SHA-512"
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, settings: KafkaSecuritySettings) -> KafkaSecurity:
+        """Return what the settings of a service say."""
+        key, password = settings.kafka_key_password, settings.kafka_password
+        return cls(
+            protocol=settings.kafka_protocol,
+            ca_file=settings.kafka_ca_file,
+            cert_file=settings.kafka_cert_file,
+            key_file=settings.kafka_key_file,
+            key_password=None if key is None else key.get_secret_value(),
+            mechanism=settings.kafka_mechanism,
+            username=settings.kafka_username,
+            password=None if password is None else password.get_secret_value(),
+        )
+
+    def options(self) -> dict[str, Any]:
+        """Return the driver's arguments. Raises `BusMisconfigured` for files that do not load."""
+        found: dict[str, Any] = {"security_protocol": self.protocol.upper()}
+        if self.protocol.endswith("ssl"):
+            found["ssl_context"] = self._context()
+        if self.protocol.startswith("sasl"):
+            found |= {
+                "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": self.username,
+                "sasl_plain_password": self.password,
+            }
+        return found
+
+    def _context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.cert_file is not None:
+                # The empty password keeps the driver from asking for one on the terminal.
+                context.load_cert_chain(self.cert_file, self.key_file, self.key_password or "")
+        except (OSError, ValueError) as error:
+            raise BusMisconfigured(
+                "bus_misconfigured",
+                "SAGABUS_KAFKA_CA_FILE, _CERT_FILE or _KEY_FILE does not load, or the key's "
+                f"password is wrong: {type(error).__name__}",
+            ) from error
+        return context
+
+
+PLAINTEXT: Final = KafkaSecurity()
+
+
+@asynccontextmanager
+async def opening(connection: KafkaConnection, doing: str) -> AsyncIterator[None]:
+    """Do what `translated` does, for a block that opens a client, and tell a refusal apart.
+
+    The driver reports a broker that turned down our credentials, or whose certificate we do not
+    trust, as one that it could not reach: then one connection is made to learn the reason.
+    """
+    try:
+        with translated(doing):
+            yield
+    except BusUnavailable as error:
+        refusal = await _refusal(connection, doing)
+        if refusal is None:
+            raise
+        raise refusal from error
+
+
+async def _refusal(connection: KafkaConnection, doing: str) -> BusError | None:
+    if connection.security.protocol == "plaintext":
+        return None
+    for server in connection.servers:
+        found = await _attempt(connection, server, doing)
+        if isinstance(found, BusMisconfigured):
+            return found
+    return None
+
+
+async def _attempt(connection: KafkaConnection, server: str, doing: str) -> BusError | None:
+    host, _, port = server.rpartition(":")
+    try:
+        probe = await create_conn(
+            host.strip("[]"),
+            int(port),
+            client_id=connection.client_id,
+            request_timeout_ms=connection.request_timeout_ms,
+            **connection.security.options(),
+        )
+    except (KafkaError, OSError) as error:
+        return translate(error, doing)
+    await probe.close()
+    return None
