@@ -91,7 +91,7 @@ def test_trap_03_one_place_commits_offsets_and_does_it_behind_the_work() -> None
         for receiver, name in calls(path)
         if name == "commit" and receiver.rpartition(".")[2] in {"consumer", "_consumer"}
     }
-    assert places == {"committing.py"}
+    assert places == {"subscriber.py"}
     makers = {path.parts[-2] for path in sources if "AIOKafkaConsumer" in path.read_text()}
     assert makers == {"sagabus_bus"}
 

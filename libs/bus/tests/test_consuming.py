@@ -7,14 +7,17 @@ from typing import cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import GroupAuthorizationFailedError
+from aiokafka.errors import CommitFailedError, GroupAuthorizationFailedError
 
 from sagabus_bus import (
+    BatchSubscriber,
     BusMisconfigured,
     BusUnavailable,
     KafkaConnection,
     Publisher,
+    Reason,
     RowPublisher,
+    Subscription,
     consuming,
 )
 from sagabus_bus.consuming import UnreadableRecord, poll
@@ -41,6 +44,9 @@ class FakeConsumer:
     async def getmany(self, **_: object) -> object:
         return await self._answer()
 
+    async def commit(self) -> object:
+        return await self._answer()
+
     async def _answer(self) -> object:
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
@@ -50,8 +56,19 @@ class FakeConsumer:
         return answer
 
 
+class Nothing:
+    async def process(self, records: Sequence[Record]) -> None: ...
+
+    async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None: ...
+
+
 def fake(*answers: object) -> AIOKafkaConsumer:
     return cast("AIOKafkaConsumer", FakeConsumer(*answers))
+
+
+def subscriber() -> BatchSubscriber:
+    wanted = Subscription("g", ("t",), commit_timeout_ms=1)
+    return BatchSubscriber(KafkaConnection("127.0.0.1:1", "test"), wanted, Nothing())
 
 
 async def test_records_come_as_they_are() -> None:
@@ -73,6 +90,15 @@ async def test_what_cannot_be_decoded_is_said() -> None:
 async def test_a_fatal_error_of_the_consumer_comes_out() -> None:
     with pytest.raises(BusMisconfigured):
         await poll(fake(GroupAuthorizationFailedError("g")), 1, 500)
+
+
+async def test_trap_14_a_commit_that_never_returns_asks_for_a_new_consumer() -> None:
+    with pytest.raises(BusUnavailable, match="commit offsets"):
+        await subscriber()._commit(fake(None))
+
+
+async def test_a_commit_that_a_rebalance_refused_is_no_failure() -> None:
+    await subscriber()._commit(fake(CommitFailedError()))
 
 
 def test_the_publisher_keeps_its_port() -> None:

@@ -14,13 +14,13 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from sagabus_bus.admin import TopicAdmin
 from sagabus_bus.closing import close_consumer
-from sagabus_bus.committing import Committer
 from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.consuming import UnreadableRecord, find_unreadable, poll
-from sagabus_bus.errors import WorkInterrupted
+from sagabus_bus.errors import WorkInterrupted, translated
 from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.metadata import pace_metadata
 from sagabus_bus.ports import BatchHandler, Pulse
@@ -33,6 +33,7 @@ from sagabus_runtime.failpoints import reach
 __all__ = ["BatchSubscriber", "Subscription"]
 
 FAILPOINT_BEFORE_PROCESS: Final = "bus.before-process"
+FAILPOINT_BEFORE_COMMIT: Final = "bus.before-commit"
 
 # The driver leaves the group when nobody polls for this long. Holding a batch through an outage
 # is our normal behaviour, so the driver must never do that: `run` is supervised by its beats.
@@ -45,7 +46,7 @@ class Subscription:
 
     `isolation`: `read_committed` where the relay writes with transactions. `poll_ms` bounds how
     long a stop takes on an idle topic; `fetch_wait_ms` how long a partition that was just drained
-    waits before it is fetched again; `commit_every_ms` how often offsets are committed at most.
+    waits before it is fetched again.
     """
 
     group: str
@@ -57,7 +58,6 @@ class Subscription:
     session_timeout_ms: int = 10_000
     heartbeat_ms: int = 1_000
     open_timeout_ms: int = 30_000
-    commit_every_ms: int = 100
     commit_timeout_ms: int = 10_000
     silence_ms: int = 5_000
     rebuild_after_ms: int = 45_000
@@ -131,28 +131,16 @@ class BatchSubscriber:
     async def _consume(self, consumer: AIOKafkaConsumer, pulse: Pulse) -> None:
         wanted = self._subscription
         silence = Silence(consumer, wanted.silence_ms, wanted.rebuild_after_ms)
-        commits = Committer(
-            consumer,
-            self._events,
-            every_ms=wanted.commit_every_ms,
-            timeout_ms=wanted.commit_timeout_ms,
-        )
         while not pulse.stopping:
-            patience_ms = commits.patience_ms(wanted.poll_ms)
             try:
-                records = await poll(consumer, patience_ms, wanted.max_records)
+                records = await poll(consumer, wanted.poll_ms, wanted.max_records)
             except UnreadableRecord as unreadable:
-                commits.forget()
-                await self._step_over(consumer, unreadable, commits, pulse)
+                await self._step_over(consumer, unreadable, pulse)
                 continue
             if records:
                 await self._settle(consumer, records, pulse)
-                await commits.note()
                 silence.reset()
-            else:
-                await commits.commit_if_due()
             silence.report(pulse)
-        await commits.commit()
 
     async def _settle(
         self, consumer: AIOKafkaConsumer, records: Sequence[Record], pulse: Pulse
@@ -162,22 +150,28 @@ class BatchSubscriber:
 
         await reach(FAILPOINT_BEFORE_PROCESS)
         await self._worker.work(records, pulse, owns)
+        await reach(FAILPOINT_BEFORE_COMMIT)
+        await self._commit(consumer)
+
+    async def _commit(self, consumer: AIOKafkaConsumer) -> None:
+        """Commit the positions: one poll is in hand at a time, so they are its end."""
+        with translated("commit offsets"):
+            try:
+                # Without a bound a rebalance that never ends would hold the loop for ever.
+                async with asyncio.timeout(self._subscription.commit_timeout_ms / 1000):
+                    await consumer.commit()
+            except (CommitFailedError, IllegalStateError) as error:
+                self._events.commit_lost(type(error).__name__)
 
     async def _step_over(
-        self,
-        consumer: AIOKafkaConsumer,
-        unreadable: UnreadableRecord,
-        commits: Committer,
-        pulse: Pulse,
+        self, consumer: AIOKafkaConsumer, unreadable: UnreadableRecord, pulse: Pulse
     ) -> None:
         """Find what the driver cannot decode, handling record by record what comes before it."""
         self._events.unreadable(unreadable.detail)
         async for found in find_unreadable(consumer):
             if isinstance(found, Record):
                 await self._settle(consumer, [found], pulse)
-                await commits.note()
                 continue
             await self._worker.set_aside(found.stand_in, found.reason, pulse)
             consumer.seek(found.partition, found.stand_in.offset + 1)
-            await commits.note()
-            await commits.commit()
+            await self._commit(consumer)
