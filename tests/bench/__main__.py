@@ -1,8 +1,7 @@
 """`make bench`: every figure with its floor, into build/bench.json.
 
 `python -m tests.bench [--only engine,relay,takeover] [--sagas N] [--seconds N]`
-Parts: engine, relay, takeover, reconciler, participant, participant-many, timer, saga; and apart
-from them `size`, which compares the cost of a saga beside 10,000 and beside a million others.
+Parts: engine, relay, takeover, reconciler, participant, participant-many, timer, saga.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import argparse
 import subprocess
 import sys
 
-from tests.bench import saga, saga_size
+from tests.bench import saga
 from tests.bench.report import keep
 
 __all__ = ["main"]
@@ -34,14 +33,11 @@ def main() -> int:
     parser.add_argument("--only", default=",".join((*ALONE, "saga")))
     parser.add_argument("--sagas", type=int, default=10_000, help="sagas of the rate; 0: no rate")
     parser.add_argument("--seconds", type=int, default=30, help="of the latency; 0: no latency")
-    parser.add_argument("--instances", type=int, default=1_000_000, help="of the size")
     wanted = parser.parse_args()
     failed = []
     for name in wanted.only.split(","):
         if name == "saga":
             keep(saga.measure(wanted.sagas, wanted.seconds))
-        elif name == "size":
-            keep(saga_size.measure(wanted.instances, wanted.sagas))
         elif name in ALONE:
             script, *arguments = ALONE[name]
             argv = [sys.executable, "-m", f"tests.bench.{script}", *arguments]
