@@ -69,6 +69,7 @@ imports: setup ## the import rules
 contracts: setup ## regenerate contracts/ from the code
 	$(BIN)/python -m sagabus_messages.export contracts
 	$(BIN)/python -m sagabus_orchestrator.api.export contracts
+	$(BIN)/python -m tests.contract.metrics
 
 # With DRILLS=yes in the environment (of .ci/run too) the outage drills run behind the tests.
 ci: lint types imports test $(if $(DRILLS),drills) ## what CI runs; DRILLS=yes: and the outage drills

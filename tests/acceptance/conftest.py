@@ -10,6 +10,7 @@ from sagabus_testkit import LocalStack
 from sagabus_testkit.orders import DEFINITION
 from sagabus_testkit.system import Servers, System
 
+from .collector import Collector, collecting
 from .support import Shop
 
 
@@ -23,8 +24,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def shop(stack: LocalStack) -> Iterator[Shop]:
     """Return the running system; its logs are kept in build/ for the time after a failure."""
     logs = Path("build") / f"acceptance-logs-{os.getpid()}"
-    with System(Servers.of(stack), logs, name="shop") as system:
-        system.start()
-        found = Shop(system, stack)
-        found.sagabus("definitions", "publish", str(DEFINITION), "--activate")
-        yield found
+    with collecting() as collector:
+        tracing = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
+            # Only what a test itself traces: the others run as most do.
+            "OTEL_TRACES_SAMPLER": "parentbased_always_off",
+            "OTEL_BSP_SCHEDULE_DELAY": "200",
+        }
+        with System(Servers.of(stack), logs, name="shop", settings={"*": tracing}) as system:
+            yield _opened(system, stack, collector)
+
+
+def _opened(system: System, stack: LocalStack, collector: Collector) -> Shop:
+    system.start()
+    found = Shop(system, stack, collector)
+    found.sagabus("definitions", "publish", str(DEFINITION), "--activate")
+    return found

@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import os
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from sagabus_messages import OutboxRow, Record
 from sagabus_testkit import LocalStack
 from sagabus_testkit.system import System
 
+from .collector import Collector
+
 
 @dataclass(frozen=True, slots=True)
 class Shop:
@@ -23,6 +26,7 @@ class Shop:
 
     system: System
     stack: LocalStack
+    collector: Collector
 
     def sagabus(self, *arguments: str, expect: int = 0) -> str:
         """Run the command and return what it printed; the exit code must be as expected.
@@ -48,6 +52,12 @@ class Shop:
     def ask(self, service: str, query: str) -> Any:
         """Return the first value of a query on a service's database."""
         return self.system.servers.postgres.ask(query, f"{self.system.name}_{service}")
+
+    def metrics(self, service: str) -> str:
+        """Return what a process tells Prometheus."""
+        port = self.system._environments[service]["SAGABUS_HEALTH_PORT"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
 
     async def dead_letters(self) -> int:
         """Return how many dead letters there are in all topics."""

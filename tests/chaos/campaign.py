@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from sagabus_testkit import LocalStack, StackError
+from sagabus_testkit import LocalStack, eventually
 from sagabus_testkit.faults import FaultyNetwork, hold
 from sagabus_testkit.orders import DEFINITION, Pace, make_orders, run_orders
 from sagabus_testkit.system import SERVICES, ServiceKind, System
@@ -27,6 +28,7 @@ REPLICAS: Final = {"orchestrator": 2, "relay": 2, "payment": 2}
 """Where a frozen owner has a rival that takes over."""
 _CHUNKS_PER_S: Final = 4
 _WATCH_S: Final = 0.5
+_READY_WITHIN_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,13 @@ class _Run:
         self.tell(f"{self._clock()}  the faults are over, everything runs")
 
     async def _revive(self, name: str) -> None:
+        system = self.arsenal.system
+        await asyncio.to_thread(system.spawn, name)
         try:
-            await asyncio.to_thread(self.arsenal.system.restart, name)
-        except StackError as error:
-            self.failed.append(f"{name} does not come back: {error}")
+            ready = partial(asyncio.to_thread, system.is_ready, name)
+            await eventually(ready, within=_READY_WITHIN_S, what=f"{name} is ready")
+        except AssertionError:
+            self.failed.append(f"{name} is not ready {_READY_WITHIN_S:g} s after the faults")
 
     async def _inflict(self, fault: Fault) -> None:
         try:

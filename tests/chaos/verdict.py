@@ -36,16 +36,16 @@ class ChaosVerdict:
 
     def _problems(self) -> Iterator[str]:
         found = self.found
+        if not self.faults:
+            yield "no fault happened"
+        yield from self.failed
+        for name, times in self.exits.items():
+            yield f"{name} ended {times} times although nobody killed it"
         for kind in (found.orders.problems, found.missing, found.strays, found.violations):
             yield from kind
         yield from (f"not at rest: {each}" for each in found.left)
-        yield from self.failed
         if found.dead_letters:
             yield f"{found.dead_letters} dead letters"
-        if not self.faults:
-            yield "no fault happened"
-        for name, times in self.exits.items():
-            yield f"{name} ended {times} times although nobody killed it"
 
     def document(self) -> dict[str, object]:
         """Return what build/chaos.json holds."""

@@ -44,7 +44,6 @@ def test_a_secret_is_in_no_representation(good: pytest.MonkeyPatch) -> None:
         ("SAGABUS_HEALTH_PORT", "70000", "SAGABUS_HEALTH_PORT is wrong"),
         ("SAGABUS_LOG_LEVEL", "loud", "SAGABUS_LOG_LEVEL is wrong"),
         ("SAGABUS_TOPIC_PREFIX", "no-dot", "SAGABUS_TOPIC_PREFIX is wrong"),
-        ("SAGABUS_TRACE_RATIO", "1.5", "SAGABUS_TRACE_RATIO is wrong"),
     ],
 )
 def test_a_wrong_variable_is_named(

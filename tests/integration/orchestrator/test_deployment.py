@@ -21,9 +21,10 @@ from sagabus_orchestrator.api.identity import (
 )
 from sagabus_orchestrator.app import COMPONENTS
 from sagabus_orchestrator.audit import Act, By, FactPages, Trail, Wanted
-from sagabus_orchestrator.audit.horizon import Horizon
+from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.audit.verify import Scope, Verifier
 from sagabus_orchestrator.bulk import BulkFilter, BulkKind, BulkOrder, Bulks, BulkWorker
+from sagabus_orchestrator.census import Census, CensusGauges
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.queries import SagaReader
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
@@ -83,7 +84,9 @@ async def look_back(rig: Rig) -> None:
     """Read pages, prove the journal, and note what is complete; the refusals are kept too."""
     assert (await FactPages(rig.database).facts(Wanted(), 10)).rows
     assert (await FactPages(rig.database).audit(Wanted(outcome="done"), 10)).rows
-    await Horizon(rig.database, CollectorRegistry()).move()
+    await Horizon(rig.database, held_gauge(CollectorRegistry())).move()
+    registry = CollectorRegistry()
+    await Census(rig.database, CensusGauges(registry), UpkeepEvents(registry)).look()
     verifier = Verifier(rig.database, Scope(), lambda _: None)
     await verifier.chains()
     assert (verifier.report.sagas, verifier.report.broken) == (1, 0)

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from sagabus_core.errors import InvalidValue
 from sagabus_orchestrator.audit import FactPages, Wanted
-from sagabus_orchestrator.audit.horizon import Horizon
+from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.audit.pages import FactRow
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
@@ -180,7 +180,7 @@ async def test_a_reader_who_is_held_back_is_told_and_gets_what_is_known_to_be_co
     rig: Rig, prepared: str
 ) -> None:
     await rig.process(rig.start_record())
-    horizon = Horizon(rig.database, registry := CollectorRegistry())
+    horizon = Horizon(rig.database, held_gauge(registry := CollectorRegistry()))
 
     async def noted() -> bool:
         await horizon.move()

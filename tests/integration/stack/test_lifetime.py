@@ -17,9 +17,11 @@ from sagabus_testkit.stack.probe import kafka_answers, postgres_answers
 pytestmark = pytest.mark.stack
 
 OWNER = """
-import json, sys, threading
+import json, signal, sys, threading
 from pathlib import Path
 from sagabus_testkit import LocalStack
+# Whoever runs the tests in the background has it ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with LocalStack("owned", root=Path(sys.argv[1])) as stack:
     if sys.argv[2] == "both":
         stack.start()

@@ -21,7 +21,7 @@ from sagabus_bus.errors import (
     WorkInterrupted,
     translate,
 )
-from sagabus_bus.events import BusMetrics, ConsumerEvents
+from sagabus_bus.events import BusMetrics, ConsumerEvents, record_fields
 from sagabus_bus.inspection import TopicInspector
 from sagabus_bus.isolation import Poison, isolate
 from sagabus_bus.lanes import Blocked, Held, Outcome, Published, Refused, Unacknowledged
@@ -78,5 +78,6 @@ __all__ = [
     "partition_of",
     "read_dead_letter",
     "reason_of",
+    "record_fields",
     "translate",
 ]

@@ -23,6 +23,7 @@ from sagabus_bus.consuming import UnreadableRecord, find_unreadable, poll
 from sagabus_bus.errors import WorkInterrupted, translated
 from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.metadata import pace_metadata
+from sagabus_bus.meter import ConsumerMeter
 from sagabus_bus.ports import BatchHandler, Pulse
 from sagabus_bus.security import opening
 from sagabus_bus.silence import Silence
@@ -82,6 +83,7 @@ class BatchSubscriber:
         self._connection = connection
         self._subscription = subscription
         self._events = ConsumerEvents(subscription.group, metrics)
+        self._meter = ConsumerMeter(subscription.group, self._events.metrics)
         self._worker = BatchWorker(handler, self._events, options)
 
     async def run(self, pulse: Pulse) -> None:
@@ -100,6 +102,7 @@ class BatchSubscriber:
         except WorkInterrupted:
             return  # asked to stop in an outage: nothing is committed, the batch comes again
         finally:
+            self._meter.close()
             trouble = await close_consumer(consumer, self._connection.request_timeout_ms)
             if trouble is not None:
                 self._events.close_failed(trouble)
@@ -140,6 +143,7 @@ class BatchSubscriber:
             if records:
                 await self._settle(consumer, records, pulse)
                 silence.reset()
+            await self._meter.look(consumer)
             silence.report(pulse)
 
     async def _settle(
@@ -149,7 +153,8 @@ class BatchSubscriber:
             return TopicPartition(record.topic, record.partition) in consumer.assignment()
 
         await reach(FAILPOINT_BEFORE_PROCESS)
-        await self._worker.work(records, pulse, owns)
+        with self._meter.handling(records):
+            await self._worker.work(records, pulse, owns)
         await reach(FAILPOINT_BEFORE_COMMIT)
         await self._commit(consumer)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -119,4 +121,26 @@ def main() -> None:
     """Run the command line of this process."""
     # What libraries log beside our one sentence would only confuse; services log for themselves.
     logging.getLogger().addHandler(logging.NullHandler())
-    sys.exit(run(sys.argv[1:]))
+    with _traced():
+        code = run(sys.argv[1:])
+    sys.exit(code)
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """Trace what a command does where the environment asks for traces."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        yield
+        return
+    from sagabus_runtime.telemetry import Tracing  # noqa: PLC0415 - slow, and seldom asked for
+
+    try:
+        tracing = Tracing.start("sagabus-cli")
+    except SagabusError as error:
+        sys.stderr.write(f"not traced. {error.code}: {error.detail}\n")
+        tracing = Tracing()
+    tracing.become_host()
+    try:
+        yield
+    finally:
+        tracing.close()

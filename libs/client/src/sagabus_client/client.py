@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from opentelemetry.trace import Span, SpanKind
+
 from sagabus_bus import (
     BusError,
     BusMisconfigured,
@@ -31,8 +33,13 @@ from sagabus_core.errors import InvalidValue
 from sagabus_core.names import check_name
 from sagabus_messages import OutboxRow, Record, Stamp, Start, Topics, decode, encode, source_of
 from sagabus_messages.errors import MessageError
+from sagabus_runtime import TraceParent, Tracing, format_traceparent
+from sagabus_runtime.names import FIELD_SAGA_ID
+from sagabus_runtime.telemetry import current_traceparent
 
 __all__ = ["SagabusClient"]
+
+SPAN_START: Final = "saga.start"
 
 _RETRY_S: Final = 0.2
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -95,14 +102,17 @@ class SagabusClient:
     ) -> list[SagaHandle]:
         """Put starts into Kafka and return a handle for each, in order, once all are there.
 
-        Whether they may start is said later, by the lifecycle topic. Raises `StartNotSent` (send
+        Whether they may start is said later, by the lifecycle topic. Where the process traces with
+        OpenTelemetry, each start is a span below the running one, and its saga goes on from there;
+        elsewhere the orchestrator begins the trace. Raises `StartNotSent` (send
         the same start ids again), `StartUnsendable`, and what is wrong with a value itself.
         """
         now_ms = int(time.time() * 1000)
         handles = [_handle(command, now_ms) for command in commands]
+        traces = _Traces(handles)
         rows = [
-            self._row(command, handle, now_ms)
-            for command, handle in zip(commands, handles, strict=True)
+            self._row(command, handle, Stamp(self._source, now_ms, traceparent))
+            for command, handle, traceparent in zip(commands, handles, traces.starts, strict=True)
         ]
         watches = [self._table.add(handle) for handle in handles]
         try:
@@ -116,6 +126,8 @@ class SagabusClient:
         except BaseException:
             self._drop(watches)
             raise
+        finally:
+            traces.end()
         return handles
 
     async def wait(self, handle: SagaHandle, timeout_s: float | None = None) -> Outcome:
@@ -201,7 +213,7 @@ class SagabusClient:
             if waiting:
                 await asyncio.sleep(_RETRY_S)
 
-    def _row(self, command: StartCommand, handle: SagaHandle, now_ms: int) -> OutboxRow:
+    def _row(self, command: StartCommand, handle: SagaHandle, stamp: Stamp) -> OutboxRow:
         body = Start(
             tenant=command.tenant,
             workflow=command.workflow,
@@ -210,12 +222,35 @@ class SagabusClient:
             deadline_at_ms=command.deadline_at_ms,
             payload=command.payload,
         )
-        stamp = Stamp(self._source, now_ms)
         return encode(body, self._topics.start, stamp, ce_id=handle.start_id)
 
     def _drop(self, watches: Sequence[Watch]) -> None:
         for watch in watches:
             self._table.forget(watch)
+
+
+class _Traces:
+    """The spans of some starts, from here to Kafka: the beginning of the trace of each saga."""
+
+    def __init__(self, handles: Sequence[SagaHandle]) -> None:
+        self._spans: list[Span] = []
+        tracing, above = Tracing.of_host(), current_traceparent()
+        self.starts = [self._begin(tracing, above, handle) for handle in handles]
+
+    def _begin(self, tracing: Tracing, above: TraceParent | None, handle: SagaHandle) -> str | None:
+        parent = format_traceparent(above) if above is not None else None
+        if not tracing.enabled:
+            return parent
+        attributes = {FIELD_SAGA_ID: handle.saga_id, "workflow": handle.workflow}
+        here, span = tracing.begin(SPAN_START, parent, attributes, SpanKind.PRODUCER)
+        if span is not None:
+            self._spans.append(span)
+        return here
+
+    def end(self) -> None:
+        """Tell about them."""
+        for span in self._spans:
+            span.end()
 
 
 def _passes_by_itself(error: BusError) -> bool:

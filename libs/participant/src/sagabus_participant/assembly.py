@@ -32,6 +32,7 @@ COMPONENT: Final = Component("participant", "sagabus_participant", "migrations")
 """The tables of the SDK; they stand beside a team's own in the participant's database."""
 
 HOUSEKEEPING_MS: Final = 15_000
+BACKLOG_BOUND: Final = 20_000
 
 
 class WorkSettings(KafkaSettings, SigningSettings):
@@ -159,7 +160,9 @@ class _House:
             await inbox.maintain(db, self.shell.window)
             meters.forgotten.inc(await self.shell.retention.round(db))
             async with db.connection() as conn:
-                row = await conn.fetchrow(WORK["backlog"])
-            meters.backlog.set(row["waiting"] if row else 0)
+                row = await conn.fetchrow(WORK["backlog"], BACKLOG_BOUND)
+            if row is not None:
+                meters.backlog.set(row["waiting"])
+                meters.behind.set(row["behind_ms"] / 1000)
             pulse.beat()
             await pulse.pause(HOUSEKEEPING_MS)

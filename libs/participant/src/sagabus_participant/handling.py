@@ -12,6 +12,7 @@ from sagabus_participant.session import Session
 from sagabus_participant.settlement import Later, Settled, settle
 from sagabus_participant.telemetry import EVENT_CONFLICT, EVENT_EXPIRED
 from sagabus_runtime.logs import get_logger
+from sagabus_runtime.telemetry import log_fields
 
 __all__ = ["Handling"]
 
@@ -88,7 +89,7 @@ class Handling:
 def _fields(order: Order) -> dict[str, object]:
     command = order.command
     return {
-        "saga_id": command.saga_id,
+        **log_fields(command.saga_id, order.meta.traceparent),
         "step": command.step,
         "phase": command.phase.value,
         "attempt": command.attempt,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry
-
 from sagabus_participant.assembly import COMPONENT, Assembly, Extras, Running, WorkSettings
 from sagabus_participant.registry import Participant
 from sagabus_runtime.health import Health
 from sagabus_runtime.lifecycle import Loop
+from sagabus_runtime.metrics import new_registry
 from sagabus_runtime.settings import PostgresSettings
 from sagabus_runtime.telemetry import Tracing
 from sagabus_store import Database, DatabaseOptions, migrate
@@ -31,7 +30,7 @@ class ParticipantService:
         self, participant: Participant, settings: ParticipantSettings, extras: Extras | None = None
     ) -> None:
         self.name = participant.name
-        self.health = Health(CollectorRegistry())
+        self.health = Health(new_registry())
         self._settings = settings
         self._assembly = Assembly(participant, settings, self.health, extras or Extras())
         self._db: Database | None = None
@@ -55,7 +54,7 @@ class ParticipantService:
         )
         self._db = Database(dsn, options)
         await self._db.open()
-        self._tracing = Tracing.start(self.name, settings.trace_ratio, settings.otlp_endpoint)
+        self._tracing = Tracing.start(self.name)
         self._loops = await self._assembly.loops(self._db, self._tracing)
 
     async def stop(self) -> None:
@@ -65,7 +64,7 @@ class ParticipantService:
 
     async def _release(self) -> None:
         if self._tracing is not None:
-            self._tracing.close()
+            await self._tracing.aclose()
             self._tracing = None
         if self._db is not None:
             await self._db.close()

@@ -7,6 +7,8 @@ from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from sagabus_runtime.metrics import LatencyHistogram
+
 __all__ = ["Meters", "Tally"]
 
 EVENT_HANDLER_FAILED: Final = "participant.handler_failed"
@@ -24,6 +26,10 @@ ATTRIBUTE_STEP: Final = "step"
 ATTRIBUTE_ATTEMPT: Final = "attempt"
 ATTRIBUTE_CALL: Final = "call"
 ATTRIBUTE_COMMANDS: Final = "commands"
+ATTRIBUTE_OUTBOX_MS: Final = "outbox_ms"
+"""From the write of the command to Kafka."""
+ATTRIBUTE_WAITED_MS: Final = "waited_ms"
+"""From Kafka to the call: lag, batch, queue of the workers."""
 
 METRIC_COMMANDS: Final = "sagabus_participant_commands"
 METRIC_EXPIRED: Final = "sagabus_participant_expired"
@@ -33,6 +39,9 @@ METRIC_LATE: Final = "sagabus_participant_late_answers"
 METRIC_SLOW: Final = "sagabus_participant_slow_calls"
 METRIC_FORGOTTEN: Final = "sagabus_participant_forgotten"
 METRIC_BACKLOG: Final = "sagabus_participant_backlog"
+METRIC_BEHIND: Final = "sagabus_participant_behind_seconds"
+METRIC_IN_HAND: Final = "sagabus_participant_calls_in_hand"
+METRIC_CALL: Final = "sagabus_participant_call_seconds"
 
 
 Tally: TypeAlias = Counts[tuple[str, ...]]
@@ -43,34 +52,31 @@ class Meters:
     """The counters of one participant."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.commands = Counter(
-            METRIC_COMMANDS, "Answered commands", ["step", "phase", "status"], registry=registry
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(name, meaning, labels, registry=registry)
+
+        def gauge(name: str, meaning: str) -> Gauge:
+            return Gauge(name, meaning, registry=registry)
+
+        self.commands = counter(METRIC_COMMANDS, "Answered commands", "step", "phase", "status")
+        self.expired = counter(
+            METRIC_EXPIRED, "Commands that came too late to start", "step", "phase"
         )
-        self.expired = Counter(
-            METRIC_EXPIRED,
-            "Commands that came too late to start",
-            ["step", "phase"],
-            registry=registry,
+        self.retries = counter(METRIC_RETRIES, "Handler calls that will be repeated", "step")
+        self.conflicts = counter(METRIC_CONFLICTS, "Outcomes that contradict the journal", "step")
+        self.late = counter(METRIC_LATE, "Answers given after their command expired", "step")
+        self.slow = counter(
+            METRIC_SLOW, "Handler calls that took longer than their step allows", "step", "call"
         )
-        self.retries = Counter(
-            METRIC_RETRIES, "Handler calls that will be repeated", ["step"], registry=registry
+        self.forgotten = counter(METRIC_FORGOTTEN, "Activations whose journal was removed")
+        self.backlog = gauge(
+            METRIC_BACKLOG, "Commands for workers: waiting or in hand (up to a bound)"
         )
-        self.conflicts = Counter(
-            METRIC_CONFLICTS, "Outcomes that contradict the journal", ["step"], registry=registry
+        self.behind = gauge(METRIC_BEHIND, "How long the first command that waits has been due")
+        self.in_hand = gauge(METRIC_IN_HAND, "Commands that workers of this process have leased")
+        self.call_seconds = LatencyHistogram(
+            METRIC_CALL, "Calls of handlers", ["step", "call"], registry=registry
         )
-        self.late = Counter(
-            METRIC_LATE, "Answers given after their command expired", ["step"], registry=registry
-        )
-        self.slow = Counter(
-            METRIC_SLOW,
-            "Handler calls that took longer than their step allows",
-            ["step", "call"],
-            registry=registry,
-        )
-        self.forgotten = Counter(
-            METRIC_FORGOTTEN, "Activations whose journal was removed", registry=registry
-        )
-        self.backlog = Gauge(METRIC_BACKLOG, "Commands that wait for a worker", registry=registry)
 
     def add(self, tally: Tally) -> None:
         """Count what a transaction has done; call it once that has committed."""

@@ -15,7 +15,9 @@ from sagabus_participant.telemetry import (
     ATTRIBUTE_ATTEMPT,
     ATTRIBUTE_CALL,
     ATTRIBUTE_COMMANDS,
+    ATTRIBUTE_OUTBOX_MS,
     ATTRIBUTE_STEP,
+    ATTRIBUTE_WAITED_MS,
     EVENT_HANDLER_SLOW,
     SPAN_HANDLER,
     Meters,
@@ -25,8 +27,6 @@ from sagabus_runtime.names import FIELD_SAGA_ID, FIELD_TRACE_ID
 from sagabus_runtime.telemetry import (
     TraceParent,
     Tracing,
-    current_traceparent,
-    format_traceparent,
     parse_traceparent,
 )
 
@@ -38,7 +38,7 @@ class Watch:
 
     def __init__(self, meters: Meters, tracing: Tracing | None = None) -> None:
         self._meters = meters
-        self._tracing = tracing
+        self._tracing = tracing or Tracing()
 
     def call(self, due: Due) -> _Call:
         """Return a block that is one call of the handler; it gives the fields of its `Context`.
@@ -53,32 +53,28 @@ class Watch:
     def calls(self, dues: Sequence[Due]) -> Iterator[list[dict[str, Any]]]:
         """Surround one call for several commands of a step: log lines name it and their number.
 
-        One span links the sampled traces among theirs; each `Context` continues its own trace.
+        One span joins the sampled traces among theirs; each `Context` continues its own trace.
         """
         received = [due.order.meta.traceparent for due in dues]
         token = bind({ATTRIBUTE_STEP: dues[0].order.step.name, ATTRIBUTE_COMMANDS: len(dues)})
         began = time.monotonic()
         try:
-            with self._linked_span([parse_traceparent(text) for text in received]):
+            with self._tracing.batch_span(SPAN_HANDLER, received):
                 yield [context_fields(due, text) for due, text in zip(dues, received, strict=True)]
         finally:
             self.report(dues[0], (time.monotonic() - began) * 1000)
             unbind(token)
 
-    def _linked_span(self, parents: Sequence[TraceParent | None]) -> AbstractContextManager[object]:
-        if self._tracing is None or not any(parent and parent.sampled for parent in parents):
-            return nullcontext()
-        return self._tracing.batch_span(SPAN_HANDLER, parents)
-
     def span(self, due: Due, parent: TraceParent | None) -> AbstractContextManager[str | None]:
         """Return the span of a call, one that is already closed where nothing is to be traced."""
-        if self._tracing is None or not self._tracing.may_record(parent):
+        if not self._tracing.enabled or (parent is not None and not parent.sampled):
             return nullcontext(due.order.meta.traceparent)
-        return _span(self._tracing, due, parent)
+        return _span(self._tracing, due)
 
     def report(self, due: Due, took_ms: float) -> None:
-        """Tell about a call that took as long as its step allows, or longer."""
+        """Measure a call; tell about one that took as long as its step allows, or longer."""
         order = due.order
+        self._meters.call_seconds.observe((order.step.name, due.call.value), took_ms / 1000)
         allowed_ms = min(
             order.step.options.timeout_ms, order.ask.expires_at_ms - order.meta.ce_time_ms
         )
@@ -126,20 +122,19 @@ class _Call:
 
 
 @contextmanager
-def _span(tracing: Tracing, due: Due, parent: TraceParent | None) -> Iterator[str | None]:
-    command = due.order.command
-    remote = trace.NonRecordingSpan(parent.context()) if parent else trace.INVALID_SPAN
+def _span(tracing: Tracing, due: Due) -> Iterator[str | None]:
+    order = due.order
+    command, sent_ms = order.command, order.record.timestamp_ms
     attributes: dict[str, str | int] = {
         FIELD_SAGA_ID: command.saga_id,
         ATTRIBUTE_STEP: command.step,
         ATTRIBUTE_ATTEMPT: command.attempt,
         ATTRIBUTE_CALL: due.call.value,
+        ATTRIBUTE_OUTBOX_MS: sent_ms - order.meta.ce_time_ms,
+        ATTRIBUTE_WAITED_MS: int(time.time() * 1000) - sent_ms,
     }
-    with tracing.tracer.start_as_current_span(
-        SPAN_HANDLER,
-        context=trace.set_span_in_context(remote),
-        kind=trace.SpanKind.CONSUMER,
-        attributes=attributes,
-    ):
-        here = current_traceparent()
-        yield format_traceparent(here) if here else due.order.meta.traceparent
+    here, span = tracing.begin(
+        SPAN_HANDLER, order.meta.traceparent, attributes, trace.SpanKind.CONSUMER
+    )
+    with trace.use_span(span or trace.INVALID_SPAN, end_on_exit=True):
+        yield here

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from sagabus_bus import record_fields
 from sagabus_participant.dispatch import Due
 from sagabus_participant.handling import Handling
 from sagabus_participant.journal import Finding
@@ -102,7 +103,12 @@ class WorkBench:
                 await self._receive_once(item, due, finding)
             except StoreUnavailable as error:
                 wait_ms = back_off.next_ms()
-                get_logger().warning(EVENT_RECEIPT_DELAYED, reason=error.code, delay_ms=wait_ms)
+                get_logger().warning(
+                    EVENT_RECEIPT_DELAYED,
+                    reason=error.code,
+                    delay_ms=wait_ms,
+                    **record_fields(due.order.record.headers),
+                )
                 await asyncio.sleep(wait_ms / 1000)
             else:
                 return

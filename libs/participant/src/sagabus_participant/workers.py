@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from uuid import uuid4
 
+from sagabus_bus import record_fields
+from sagabus_participant.orders import unpack_record
 from sagabus_participant.session import WORK
 from sagabus_participant.shell import Shell
 from sagabus_participant.telemetry import EVENT_WORK_FAILED
@@ -82,6 +84,7 @@ class _Crew:
         self._lease = str(uuid4())
         self._tasks: dict[asyncio.Task[None], int] = {}
         self._renewed_at = time.monotonic()
+        shell.meters.in_hand.set_function(lambda: len(self._tasks))
 
     @property
     def busy(self) -> bool:
@@ -109,6 +112,7 @@ class _Crew:
             get_logger().warning(
                 EVENT_WORK_FAILED,
                 item=item.id,
+                **record_fields(unpack_record(item.record).headers),
                 error=repr(error)[:300],
                 exc_info=None if is_retryable(error) else error,
             )

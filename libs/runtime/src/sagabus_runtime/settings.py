@@ -82,10 +82,6 @@ class ServiceSettings(BaseSettings):
     """Port of the health endpoints; 0 takes a free one and logs it as `health.listening`."""
     stop_grace_ms: int = Field(default=20_000, ge=0)
     """How long work in hand may take to finish after SIGTERM before it is cancelled."""
-    trace_ratio: float = Field(default=0.0, ge=0, le=1)
-    """Share of new traces that are sampled; a parent's decision is always followed."""
-    otlp_endpoint: str | None = None
-    """URL of an OTLP/HTTP collector; without it spans are not exported."""
 
 
 class PostgresSettings(ServiceSettings):

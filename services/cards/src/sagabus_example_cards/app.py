@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
-from prometheus_client import CollectorRegistry
 
 from sagabus_core.errors import SagabusError
 from sagabus_example_cards.config import CardsSettings
-from sagabus_example_cards.http import application
+from sagabus_example_cards.http import HungUp, application
 from sagabus_example_cards.ledger import Ledger
 from sagabus_runtime.health import Health, Pulse
 from sagabus_runtime.lifecycle import Loop
+from sagabus_runtime.metrics import new_registry
 from sagabus_store import Component, Database, DatabaseOptions, migrate
 
 __all__ = ["TABLES", "CardsService", "build"]
@@ -36,7 +37,7 @@ class CardsService:
     """The processor as a service."""
 
     def __init__(self, settings: CardsSettings) -> None:
-        self.health = Health(CollectorRegistry())
+        self.health = Health(new_registry())
         self._settings = settings
         self._db: Database | None = None
 
@@ -67,6 +68,7 @@ class CardsService:
             timeout_graceful_shutdown=5,
         )
         server = _Server(config)
+        logging.getLogger("uvicorn.error").addFilter(HungUp())
         serving = asyncio.create_task(server.serve())
         try:
             while not pulse.stopping and not serving.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, ValidationError
@@ -14,8 +15,22 @@ from starlette.types import Receive, Scope, Send
 
 from sagabus_example_cards.ledger import Ledger
 from sagabus_example_cards.moods import mood_of
+from sagabus_runtime.logs import get_logger
 
-__all__ = ["application"]
+__all__ = ["HungUp", "application"]
+
+EVENT_BROKEN: Final = "cards.connection_broken"
+
+
+class HungUp(logging.Filter):
+    """Keeps from the log of the HTTP server what it says about connections broken on purpose.
+
+    No other answer of this application ends before its body, and each of these says so itself.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether a line is worth keeping."""
+        return "without completing response" not in record.getMessage()
 
 
 class _ChargeRequest(BaseModel):
@@ -33,7 +48,8 @@ class _BrokenConnection(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the head of an answer and nothing more."""
-        del scope, receive
+        del receive
+        get_logger().info(EVENT_BROKEN, path=scope["path"])
         head = [(b"content-length", b"64"), (b"connection", b"close")]
         await send({"type": "http.response.start", "status": 200, "headers": head})
 

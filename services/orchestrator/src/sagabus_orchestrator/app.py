@@ -11,9 +11,10 @@ from sagabus_bus import BatchHandler, BatchSubscriber, BusMetrics, KafkaConnecti
 from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
-from sagabus_orchestrator.audit.horizon import Horizon
+from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.bulk.worker import BulkWorker
 from sagabus_orchestrator.catalog import CatalogWatcher
+from sagabus_orchestrator.census import Census, CensusGauges
 from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler, Sweeper
@@ -25,7 +26,7 @@ from sagabus_orchestrator.signatures import verifier_of
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.reconciler import Reconciler, ReconcilerPolicy
-from sagabus_runtime import Health, Loop, Pulse, new_registry
+from sagabus_runtime import Health, Loop, Pulse, Tracing, new_registry
 from sagabus_store import (
     SHARED,
     Component,
@@ -91,10 +92,12 @@ class OrchestratorService:
         self._window = InboxWindow(settings.inbox_days)
         self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
         self._verifier = verifier_of(settings)
-        self._events = OrchestratorEvents(registry)
+        self._tracing = Tracing.start("sagabus-orchestrator")
+        self._events = OrchestratorEvents(registry, self._tracing)
         self._upkeep_events = UpkeepEvents(registry)
-        self._registry = registry
+        self._pages_held = held_gauge(registry)
         self._bus_metrics = BusMetrics(registry)
+        self._census_gauges = CensusGauges(registry)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
 
@@ -105,7 +108,7 @@ class OrchestratorService:
 
     async def start(self) -> None:
         """Connect, migrate, load the definitions; safe to call again after a failure."""
-        await self.stop()
+        await self._open.aclose()
         settings = self._settings
         dsn = settings.postgres.get_secret_value()
         if settings.migrate_on_start:
@@ -132,8 +135,9 @@ class OrchestratorService:
         self._loops = self._assemble(database, watcher)
 
     async def stop(self) -> None:
-        """Close the database."""
+        """Close the database and tell the last spans."""
         await self._open.aclose()
+        await self._tracing.aclose()
 
     def _assemble(self, database: Database, watcher: CatalogWatcher) -> list[Loop]:
         settings = self._settings
@@ -141,6 +145,7 @@ class OrchestratorService:
         handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
         handler.verifier = self._verifier
         lookout = Lookout(database, self._events, mode)
+        census = Census(database, self._census_gauges, self._upkeep_events)
         sweeper = Sweeper(
             database,
             handler,
@@ -168,7 +173,8 @@ class OrchestratorService:
             Loop("archive", self._archive(database).run),
             Loop("definitions", watcher.run),
             Loop("lookout", lookout.run),
-            Loop("horizon", Horizon(database, self._registry).run),
+            Loop("census", census.run),
+            Loop("horizon", Horizon(database, self._pages_held).run),
             Loop("bulk", self._bulk(database, watcher).run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]

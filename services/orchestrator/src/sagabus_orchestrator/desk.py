@@ -8,6 +8,7 @@ the database clock, read after the locks that decisions depend on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sagabus_bus import dead_letter_row
 from sagabus_core import ids
@@ -37,6 +38,7 @@ from sagabus_orchestrator.works import (
     Work,
     received,
 )
+from sagabus_runtime import Tracing
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Claim, Connection, inbox, outbox
 
@@ -54,14 +56,14 @@ class Desk:
         topics: Topics,
         catalog: Catalog,
         mode: RecoveryMode = RecoveryMode.OFF,
+        tracing: Tracing | None = None,
     ) -> None:
         self._conn = conn
-        self._mode = mode
+        self._mode, self._recovering = mode, mode is not RecoveryMode.OFF
         self._early = EarlyResults()
-        self._topics = topics
         self._catalog = catalog
         self._shelf = Shelf(conn)
-        self._scene = Scene(topics, 0)
+        self._scene = Scene(topics, 0, tracing or Tracing())
         self._entries: dict[str, Entry] = {}
         self._known: dict[str, KnownKey] = {}
         self._new: dict[str, NewKey] = {}
@@ -106,7 +108,7 @@ class Desk:
             if isinstance(work, ResultWork):
                 entry = self._entries.get(work.saga_id)
                 problem = result_problem(work, entry)
-                if problem is not None and self._mode is not RecoveryMode.OFF:
+                if problem is not None and self._recovering:
                     problem = recovery.lasting_problem(problem, work, self._catalog)
                 if problem is not None:
                     self._outcome.rejected.append(Rejected(work.record, problem))
@@ -153,9 +155,9 @@ class Desk:
         # seen what somebody has published or activated before.
         if starts and present.generation != self._catalog.generation:
             raise StaleCatalog("stale_catalog", "the definitions have changed: load them first")
-        self._scene = Scene(self._topics, present.now_ms)
+        self._scene = replace(self._scene, now_ms=present.now_ms)
         if present.early:
-            await self._early.load(self._conn, sagas, self._topics)
+            await self._early.load(self._conn, sagas, self._scene.topics)
 
     def _decide(self, work: Work) -> None:
         match work:
@@ -173,16 +175,15 @@ class Desk:
 
     def _result(self, work: ResultWork) -> None:
         entry = self._entries.get(work.saga_id)
-        recovering = self._mode is not RecoveryMode.OFF
-        if entry is None or (recovering and result_problem(work, entry) is not None):
+        if entry is None or (self._recovering and result_problem(work, entry) is not None):
             self._early.add(work)  # its command may be issued later in this very batch
             return
         saga = entry.snapshot
         if saga.control is Control.PAUSED and not saga.status.is_terminal:
             self._outcome.deferred.append(work)
             return
-        event = received(work.body)
-        decision = decide(entry.definition, saga, event, self._scene.now_ms)
+        self._outcome.results.append(work)
+        decision = decide(entry.definition, saga, received(work.body), self._scene.now_ms)
         self._take(entry, decision, work.meta.traceparent)
 
     def _wake(self, work: WakeupWork) -> None:
@@ -191,9 +192,9 @@ class Desk:
             return  # archived, or its creation was lost with a restored database: nothing to wake
         if self._mode is RecoveryMode.REPLAY:
             return  # its answer may be among what is still to be read; the sweep acts afterwards
-        event = WakeupDelivered(work.meta.ce_id, work.body.generation)
-        decision = decide(entry.definition, entry.snapshot, event, self._scene.now_ms)
-        self._take(entry, decision, work.meta.traceparent)
+        saga, event = entry.snapshot, WakeupDelivered(work.meta.ce_id, work.body.generation)
+        fate = decide(entry.definition, saga, event, self._scene.now_ms)
+        self._take(entry, fate, work.meta.traceparent)
 
     def _sweep(self, work: SweepWork) -> None:
         entry = self._entries.get(work.saga_id)
@@ -253,7 +254,7 @@ class Desk:
         self._outcome.answers.append(StartAnswer(work, known, created=True))
 
     def _refuse(self, work: StartWork, problem: SagabusError) -> None:
-        self._outcome.refused += 1
+        self._outcome.refused[problem.code] += 1
         self._refused[work.saga_id] = work
         self._answer(StartAnswer(work, problem))
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import assert_never
+from datetime import datetime
+from typing import Final, assert_never
+
+from opentelemetry.trace import Span
 
 from sagabus_core.canonical import JsonValue
 from sagabus_core.definitions import Definition
@@ -17,6 +20,7 @@ from sagabus_core.engine import (
     Metric,
     Snapshot,
 )
+from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import (
     Command,
     Lifecycle,
@@ -30,8 +34,13 @@ from sagabus_messages import (
 )
 from sagabus_messages.payloads import write_payload
 from sagabus_messages.strict_json import dump
+from sagabus_runtime.names import FIELD_SAGA_ID
+from sagabus_runtime.telemetry import Tracing, is_sampled
 
-__all__ = ["NO_HEAD", "SOURCE", "Entry", "Scene", "StoredFact"]
+__all__ = ["NO_HEAD", "SOURCE", "SPAN_BATCH", "SPAN_TRANSITION", "Entry", "Scene", "StoredFact"]
+
+SPAN_BATCH: Final = "orchestrator.batch"
+SPAN_TRANSITION: Final = "saga.transition"
 
 SOURCE = source_of("orchestrator")
 NO_HEAD = bytes(32)
@@ -40,10 +49,11 @@ NO_HEAD = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What all decisions of a transaction share: the topics and the database time."""
+    """What all decisions of a transaction share: topics, the database time, where spans go."""
 
     topics: Topics
     now_ms: int
+    tracing: Tracing = field(default_factory=Tracing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,10 @@ class StoredFact:
 
 @dataclass(slots=True)
 class Entry:
-    """A saga that the transaction has locked or is about to create."""
+    """A saga that the transaction has locked or is about to create.
+
+    `status_before`, `created_at`: as it was locked; None for one that this transaction creates.
+    """
 
     scope: str
     definition: Definition
@@ -68,27 +81,41 @@ class Entry:
     traceparent: str | None = None
     is_new: bool = False
     changed: bool = False
-    was_terminal: bool = False
+    status_before: SagaStatus | None = None
+    created_at: datetime | None = None
     archived: bool = False
     facts: list[StoredFact] = field(default_factory=list)
     rows: list[OutboxRow] = field(default_factory=list)
+    issued: list[IssueCommand] = field(default_factory=list)
     metrics: list[Metric] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
 
     @property
     def ended(self) -> bool:
         """Whether this transaction brings the saga to a terminal status."""
-        return self.changed and self.snapshot.status.is_terminal and not self.was_terminal
+        return self.changed and self.snapshot.status.is_terminal and not self._was_terminal
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether this transaction brings the saga to where only a person can help."""
+        manual = SagaStatus.MANUAL_INTERVENTION
+        return self.changed and self.snapshot.status is manual and self.status_before is not manual
+
+    @property
+    def _was_terminal(self) -> bool:
+        return self.status_before is not None and self.status_before.is_terminal
 
     def take(self, decision: Decision, scene: Scene, traceparent: str | None = None) -> None:
         """Make a decision this saga's present; its effects are collected for the writer.
 
-        The later records of the transaction continue the trace of the message that caused them.
+        The later records of the transaction continue the trace of the message that caused them;
+        without a message (an operation, the sweep) that of the saga's last change.
         """
         if decision.absorbed:
             return
         self.snapshot = decision.snapshot
         self.changed = True
-        self.traceparent = traceparent or self.traceparent
+        self._trace(traceparent or self.traceparent, decision, scene.tracing)
         # Facts first: the lifecycle event carries the journal's head after this decision.
         for effect in decision.effects:
             if isinstance(effect, JournalFact):
@@ -96,6 +123,7 @@ class Entry:
         for effect in decision.effects:
             match effect:
                 case IssueCommand():
+                    self.issued.append(effect)
                     self.rows.append(self._command(effect, scene))
                 case ArmWakeup():
                     self.rows.append(self._wakeup_request(effect, scene))
@@ -107,6 +135,20 @@ class Entry:
                     pass
                 case _:
                     assert_never(effect)
+
+    def end_spans(self) -> None:
+        """Tell about the changes of this saga; call it once their transaction has committed."""
+        for span in self.spans:
+            span.end()
+
+    def _trace(self, traceparent: str | None, decision: Decision, tracing: Tracing) -> None:
+        if traceparent is not None and not (tracing.enabled and is_sampled(traceparent)):
+            self.traceparent = traceparent  # the common case, which must cost nothing
+            return
+        attributes = _span_attributes(decision) if tracing.enabled else None
+        self.traceparent, span = tracing.begin(SPAN_TRANSITION, traceparent, attributes)
+        if span is not None:
+            self.spans.append(span)
 
     def _append(self, fact: JournalFact) -> None:
         stored = dump(_fact_body(fact))
@@ -162,6 +204,22 @@ class Entry:
             occurred_at_ms=effect.occurred_at_ms,
         )
         return encode(body, scene.topics.lifecycle, self._stamp(scene))
+
+
+def _span_attributes(decision: Decision) -> dict[str, str | int]:
+    saga = decision.snapshot
+    attributes: dict[str, str | int] = {
+        FIELD_SAGA_ID: saga.saga_id,
+        "workflow": saga.workflow,
+        "status": saga.status.value,
+        "revision": saga.revision,
+    }
+    fact = next((effect for effect in decision.effects if isinstance(effect, JournalFact)), None)
+    if fact is not None:
+        attributes["trigger"] = str(fact.trigger.kind)
+        if fact.subject is not None:
+            attributes["subject"] = fact.subject
+    return attributes
 
 
 def _fact_body(fact: JournalFact) -> dict[str, object]:

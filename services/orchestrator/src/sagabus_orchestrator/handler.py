@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import Record, Topics
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
+from sagabus_orchestrator.entry import SPAN_BATCH
 from sagabus_orchestrator.errors import OrphanedInstances, RivalStart, StaleCatalog
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.outcome import Outcome
@@ -93,12 +94,14 @@ class Handler:
         return outcome
 
     async def _decide(self, intake: Intake, beside: Beside | None) -> Outcome:
-        async with self._database.transaction() as conn:
-            desk = Desk(conn, self._topics, self._watcher.current, self.mode)
-            outcome = await desk.settle(intake)
-            if beside is not None:
-                await beside(conn, outcome)
-            return outcome
+        tracing = self._events.tracing
+        with tracing.batch_span(SPAN_BATCH, _traces(intake)):
+            async with self._database.transaction() as conn:
+                desk = Desk(conn, self._topics, self._watcher.current, self.mode, tracing)
+                outcome = await desk.settle(intake)
+                if beside is not None:
+                    await beside(conn, outcome)
+                return outcome
 
     async def dead_letter(self, record: Record, reason: Reason, attempts: int) -> None:
         """Set a poison record aside through the outbox, without a claim."""
@@ -107,6 +110,10 @@ class Handler:
         async with self._database.transaction() as conn:
             await outbox.append_locked(conn, [row])
         self._events.dead_lettered(record, reason)
+
+
+def _traces(intake: Intake) -> Iterator[str | None]:
+    return (work.meta.traceparent for work in intake.works if not isinstance(work, SweepWork))
 
 
 class Sweeper:
@@ -150,7 +157,7 @@ class Sweeper:
         async with self._database.connection() as conn:
             limit_ms = await self._database.now_ms() - self._grace_ms
             rows = await conn.fetch(SQL["overdue_sagas"], limit_ms, self._passed_over(), self.BATCH)
-        works = [SweepWork(str(row["id"])) for row in rows]
+        works = [SweepWork(str(row["id"]), row["traceparent"]) for row in rows]
         if works:
             self._events.swept(len(works))
             await self._decide(works)
@@ -165,7 +172,7 @@ class Sweeper:
                 raise
             if len(works) == 1:
                 self._broken[works[0].saga_id] = time.monotonic()
-                self._events.sweep_failed(works[0].saga_id, error)
+                self._events.sweep_failed(works[0], error)
                 return
             for work in works:
                 await self._decide([work])

@@ -17,6 +17,8 @@ from sagabus_store import Database
 __all__ = ["LetterBox", "letter_topics"]
 
 COUNT_EVERY_MS: Final = 15_000
+COUNT_BOUND: Final = 20_000
+"""Letters that a count looks at: every replica counts, and a flood must not cost a scan."""
 KINDS: Final = (*(kind.value for kind in Kind), FOREIGN)
 
 
@@ -57,10 +59,9 @@ class LetterBox:
         """Publish how many letters are open, until told to stop: the `run` of a loop."""
         while not pulse.stopping:
             async with self._database.connection() as conn:
-                found = {
-                    row["kind"]: row["letters"] for row in await conn.fetch(SQL["open_letters"])
-                }
+                rows = await conn.fetch(SQL["open_letters"], COUNT_BOUND)
+            found = {row["kind"]: (row["letters"], row["oldest_s"]) for row in rows}
             for kind in KINDS:
-                self._events.letters_open(kind, found.get(kind, 0))
+                self._events.letters_open(kind, *found.get(kind, (0, 0.0)))
             pulse.beat()
             await pulse.pause(COUNT_EVERY_MS)

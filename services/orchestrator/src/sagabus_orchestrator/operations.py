@@ -35,6 +35,7 @@ from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.recovery import EarlyResults, present
 from sagabus_orchestrator.works import Rejected, received, stored_record, stored_result
+from sagabus_runtime import Tracing
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Connection, Database, Queries, now_ms, outbox
 
@@ -113,7 +114,9 @@ class Operations:
                 return earlier
             act = operation_act(tenant, saga_id, event)
             act = replace(act, workflow=entry.snapshot.workflow)
-            return await self._apply(conn, entry, event, act, permit)
+            outcome = await self._apply(conn, entry, event, act, permit)
+        entry.end_spans()
+        return outcome
 
     async def dry_run(self, tenant: str, saga_id: str, event: ManagementEvent) -> Preview:
         """Return what the operation would do now; writes nothing. Raises as `perform` does."""
@@ -184,7 +187,7 @@ class Operations:
             permit(permissions)
         quotas.operate(entry.snapshot.tenant, now)
         decision = decide(entry.definition, entry.snapshot, event, now)
-        scene, early = Scene(self._topics, now), EarlyResults()
+        scene, early = Scene(self._topics, now, Tracing.of_host()), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
@@ -201,7 +204,7 @@ class Operations:
         await rows.write_sagas(conn, [entry], now)
         await early.write(conn, now)
         await rows.change_quotas(conn, quotas, now)
-        await signals.leave(conn, entry.metrics)
+        await signals.leave(conn, event.kind, entry.metrics)
         dead = [
             dead_letter_row(item.record, item.reason, attempts=1, seen_at_ms=now)
             for item in early.letters
@@ -247,7 +250,7 @@ class Operations:
         query = SAGAS["take_deferred" if write else "read_deferred"]
         found = sorted(await conn.fetch(query, entry.snapshot.saga_id), key=lambda row: row["id"])
         await reach("orchestrator.after-take-deferred")
-        scene = Scene(self._topics, now)
+        scene = Scene(self._topics, now, Tracing.of_host())
         letters: list[Rejected] = []
         for row in found:
             record = stored_record(row)

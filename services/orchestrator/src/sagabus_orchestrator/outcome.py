@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,13 +17,15 @@ __all__ = ["Outcome"]
 class Outcome:
     """Sagas that were in hand, and what became of messages that changed none.
 
+    `results`: those that reached their saga; `refused`: starts, by the code that they were given;
     `deferred`: of paused sagas; `early`: kept until their command is issued again; `answers`: one
     for each start that was claimed.
     """
 
     entries: Sequence[Entry] = ()
     repeats: int = 0
-    refused: int = 0
+    results: list[ResultWork] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
     rejected: list[Rejected] = field(default_factory=list)
     deferred: list[ResultWork] = field(default_factory=list)
     early: list[ResultWork] = field(default_factory=list)

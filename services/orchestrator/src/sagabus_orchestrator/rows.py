@@ -74,7 +74,8 @@ def entry_of(row: asyncpg.Record | Mapping[str, Any], catalog: Catalog) -> Entry
         head=row["journal_head"],
         start_id=row["start_id"],
         traceparent=row["traceparent"],
-        was_terminal=snapshot.status.is_terminal,
+        status_before=snapshot.status,
+        created_at=row["created_at"],
     )
 
 

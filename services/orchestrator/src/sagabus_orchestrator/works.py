@@ -96,6 +96,7 @@ class SweepWork:
     """
 
     saga_id: str
+    traceparent: str | None = None
     repair: bool = False
 
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from sagabus_bus import record_fields
+from sagabus_messages import unpack_headers
 from sagabus_relay.plan import Settlement
 from sagabus_relay.slots import Slot
 from sagabus_relay.table import Backlog
@@ -98,6 +100,7 @@ class RelayEvents:
                 key=(parking.row.key or b"").decode(errors="replace"),
                 reason=parking.reason,
                 detail=parking.detail,
+                **record_fields(unpack_headers(parking.row.headers)),
             )
 
     def held(self, slot: Slot, topics: frozenset[str], total: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sagabus_bus import BatchSubscriber, BusMetrics, KafkaConnection, Subscription
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
-from sagabus_runtime import Health, Loop, new_registry
+from sagabus_runtime import Health, Loop, Tracing, new_registry
 from sagabus_store import (
     QUEUE_PLANNER,
     SHARED,
@@ -41,7 +41,8 @@ class TimerService:
         InboxWindow(settings.timer_window_days).require_covers(
             RETENTION_MS, DEAD_LETTER_RETENTION_MS
         )
-        events = TimerEvents(registry)
+        self._tracing = Tracing.start("sagabus-timer")
+        events = TimerEvents(registry, self._tracing)
         topics = Topics(settings.topic_prefix)
         self._database = database = Database(
             settings.postgres.get_secret_value(),
@@ -77,8 +78,9 @@ class TimerService:
             await require_current(connection, COMPONENTS)
 
     async def stop(self) -> None:
-        """Close the database."""
+        """Close the database and tell the last spans."""
         await self._database.close()
+        await self._tracing.aclose()
 
 
 def _policy(settings: TimerSettings) -> FiringPolicy:

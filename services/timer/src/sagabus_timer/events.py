@@ -7,7 +7,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from sagabus_runtime import get_logger
+from sagabus_runtime import Tracing, get_logger
 from sagabus_timer.table import Census, Due
 
 __all__ = ["TimerEvents"]
@@ -19,6 +19,7 @@ METRIC_FIRED: Final = "sagabus_timer_fired"
 METRIC_LATENESS: Final = "sagabus_timer_lateness_seconds"
 METRIC_ARMED: Final = "sagabus_timer_armed"
 METRIC_OVERDUE: Final = "sagabus_timer_overdue"
+METRIC_OVERDUE_SECONDS: Final = "sagabus_timer_overdue_seconds"
 METRIC_BURIED: Final = "sagabus_timer_tombstones_removed"
 METRIC_CLOCK_ERROR: Final = "sagabus_timer_clock_error_seconds"
 
@@ -27,9 +28,10 @@ _STEP_MS: Final = 1_000
 
 
 class TimerEvents:
-    """Logs and metrics of one timer process."""
+    """Logs, metrics and spans of one timer process."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, tracing: Tracing | None = None) -> None:
+        self.tracing = tracing or Tracing()
         self._log = get_logger()
         self._requests = Counter(METRIC_REQUESTS, "Requests", ["effect"], registry=registry)
         self._fired = Counter(METRIC_FIRED, "Wake-ups fired", registry=registry)
@@ -39,6 +41,9 @@ class TimerEvents:
         self._armed = Gauge(METRIC_ARMED, "Wake-ups armed (counted up to a bound)",
                             registry=registry)  # fmt: skip
         self._overdue = Gauge(METRIC_OVERDUE, "Wake-ups due and not fired", registry=registry)
+        self._overdue_seconds = Gauge(
+            METRIC_OVERDUE_SECONDS, "How late the longest overdue wake-up is", registry=registry
+        )
         self._buried = Counter(METRIC_BURIED, "Tombstones removed", registry=registry)
         self._clock_error = Gauge(
             METRIC_CLOCK_ERROR, "Database clock less ours at the last look", registry=registry
@@ -69,3 +74,4 @@ class TimerEvents:
         """Publish how much is armed and overdue."""
         self._armed.set(census.armed)
         self._overdue.set(census.overdue)
+        self._overdue_seconds.set(census.late_ms / 1000)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from opentelemetry.trace import Span
 
 from sagabus_messages import Stamp, Topics, Wakeup, encode, source_of
 from sagabus_messages.record import OutboxRow
 from sagabus_runtime import Pulse, failpoints
+from sagabus_runtime.names import FIELD_SAGA_ID
+from sagabus_runtime.telemetry import is_sampled
 from sagabus_store import Database, outbox
 from sagabus_timer import table
 from sagabus_timer.events import TimerEvents
@@ -16,6 +21,8 @@ from sagabus_timer.table import Due
 from sagabus_timer.timekeeper import Timekeeper
 
 __all__ = ["Firing", "FiringPolicy"]
+
+SPAN_WAKEUP: Final = "timer.wakeup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +80,18 @@ class Firing:
         if room <= 0:
             return None
         now_ms = await self._timekeeper.now_ms()
+        spans: list[Span] = []
         async with self._database.transaction() as connection:
             due = await table.take_due(connection, now_ms, room)
             await failpoints.reach("timer.after-take")
             if due:
-                await outbox.append(connection, self._wakeups(due, now_ms))
+                await outbox.append(connection, self._wakeups(due, now_ms, spans))
             await failpoints.reach("timer.before-fire-commit")
         await failpoints.reach("timer.after-fire-commit")
         self._backlog = len(due) >= room
         self._events.fired(due, now_ms)
+        for span in spans:
+            span.end()
         return len(due)
 
     async def _room(self) -> int:
@@ -120,7 +130,7 @@ class Firing:
                 waiter.cancel()
             await asyncio.gather(stop, armed, return_exceptions=True)
 
-    def _wakeups(self, due: Sequence[Due], now_ms: int) -> list[OutboxRow]:
+    def _wakeups(self, due: Sequence[Due], now_ms: int, spans: list[Span]) -> list[OutboxRow]:
         return [
             encode(
                 Wakeup(
@@ -130,7 +140,21 @@ class Firing:
                     fired_at_ms=now_ms,
                 ),
                 self._topics.wakeup,
-                Stamp(source_of("timer"), now_ms, d.traceparent),
+                Stamp(source_of("timer"), now_ms, self._trace(d, now_ms, spans)),
             )
             for d in due
         ]
+
+    def _trace(self, due: Due, now_ms: int, spans: list[Span]) -> str | None:
+        """Return the place in its trace from which a wake-up goes on; `spans` end at the commit."""
+        if not is_sampled(due.traceparent):
+            return due.traceparent
+        attributes: dict[str, str | int] = {
+            FIELD_SAGA_ID: due.saga_id,
+            "generation": due.generation,
+            "late_ms": now_ms - due.due_at_ms,
+        }
+        here, span = self._events.tracing.begin(SPAN_WAKEUP, due.traceparent, attributes)
+        if span is not None:
+            spans.append(span)
+        return here

@@ -26,10 +26,11 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Armed and overdue wake-ups, each counted up to a bound."""
+    """Armed and overdue wake-ups, each counted up to a bound; how late the latest of them is."""
 
     armed: int
     overdue: int
+    late_ms: int = 0
 
 
 async def arm(connection: Connection, armings: Sequence[Arming]) -> int:

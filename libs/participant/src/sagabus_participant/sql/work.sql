@@ -55,10 +55,16 @@ set due_at = to_timestamp($3::bigint / 1000.0), lease = null, leased_until = '-i
 where id = $1 and lease = $2::uuid
 
 -- name: backlog
--- How many commands wait, and since when the oldest is due (milliseconds; 0 where none is).
-select count(*) as waiting,
-    coalesce(
-        extract(epoch from clock_timestamp() - min(due_at) filter (where due_at <= clock_timestamp()))
-        * 1000, 0
-    )::bigint as behind_ms
-from participant_work
+-- How many commands wait or are in hand (counted up to $1), and for how long the first that is in
+-- nobody's hand has been due (milliseconds).
+select
+    (select count(*) from (select from participant_work limit $1::int) waiting) as waiting,
+    coalesce((
+        select greatest(extract(epoch from clock_timestamp() - w.due_at), 0) * 1000
+        from (
+            select due_at from participant_work
+            where leased_until < clock_timestamp()
+            order by due_at
+            limit 1
+        ) w
+    ), 0)::bigint as behind_ms

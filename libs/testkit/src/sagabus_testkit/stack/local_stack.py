@@ -110,12 +110,10 @@ class LocalStack:
     def stop(self) -> None:
         """Stop the servers and close the directory. May be called twice."""
         started = [s.control for s in (self._kafka, self._postgres) if s is not None]
-        broker = self._kafka
+        if not self._keep:
+            self._abandon()
         self._kafka = self._postgres = None
         processes = [control for control in started if isinstance(control, ProcessControl)]
-        if not self._keep and broker is not None and isinstance(broker.control, ProcessControl):
-            # Its data goes with the directory: an orderly shutdown would only cost ten seconds.
-            broker.control.kill()
         for process in processes:
             process.begin_stop()
         for process in processes:
@@ -126,6 +124,13 @@ class LocalStack:
         if self._home is not None:
             self._home.close()
             self._home = None
+
+    def _abandon(self) -> None:
+        """End our processes without their last checkpoints: the data goes with the directory."""
+        if self._kafka is not None and isinstance(self._kafka.control, ProcessControl):
+            self._kafka.control.kill()
+        if self._postgres is not None and isinstance(self._postgres.control, ProcessControl):
+            self._postgres.control.begin_stop("SIGQUIT")
 
     def __enter__(self) -> Self:
         self._open()

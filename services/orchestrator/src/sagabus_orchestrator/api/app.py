@@ -32,7 +32,7 @@ from sagabus_orchestrator.signatures import verifier_of
 from sagabus_orchestrator.tenants import Tenants
 from sagabus_orchestrator.why import Gatherer
 from sagabus_orchestrator.why.kafka import KafkaBus
-from sagabus_runtime import Health, Loop, Pulse, new_registry
+from sagabus_runtime import Health, Loop, Pulse, Tracing, new_registry
 from sagabus_store import Database, DatabaseOptions, InboxWindow, migrate, require_current
 
 __all__ = ["ApiService", "build"]
@@ -49,7 +49,9 @@ class ApiService:
         self._settings = settings
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
-        self._events = OrchestratorEvents(registry)
+        self._tracing = Tracing.start("sagabus-api")
+        self._tracing.become_host()
+        self._events = OrchestratorEvents(registry, self._tracing)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
 
@@ -60,7 +62,7 @@ class ApiService:
 
     async def start(self) -> None:
         """Connect, migrate, load the definitions, take the port; safe to call again."""
-        await self.stop()
+        await self._open.aclose()
         settings = self._settings
         dsn = settings.postgres.get_secret_value()
         if settings.migrate_on_start:
@@ -81,8 +83,9 @@ class ApiService:
         self._loops = self._assemble(database, watcher, authenticator)
 
     async def stop(self) -> None:
-        """Close the database and give the port back."""
+        """Close the database, give the port back, tell the last spans."""
         await self._open.aclose()
+        await self._tracing.aclose()
 
     def _assemble(
         self, database: Database, watcher: CatalogWatcher, authenticator: Authenticator

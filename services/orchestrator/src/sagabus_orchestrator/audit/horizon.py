@@ -10,7 +10,17 @@ from sagabus_orchestrator.audit.fence import SQL, Fence, Stream, is_settled, rai
 from sagabus_runtime import Pulse
 from sagabus_store import Connection, Database, now_ms
 
-__all__ = ["Horizon"]
+__all__ = ["Horizon", "held_gauge"]
+
+
+def held_gauge(registry: CollectorRegistry) -> Gauge:
+    """Make the gauge of a process: once, since a service may start more than once."""
+    return Gauge(
+        "sagabus_pages_held_seconds",
+        "For how long a running transaction keeps pages of a stream from their newest rows",
+        ("stream",),
+        registry=registry,
+    )
 
 
 class Horizon:
@@ -22,15 +32,10 @@ class Horizon:
 
     INTERVAL_MS: Final = 2_000
 
-    def __init__(self, database: Database, registry: CollectorRegistry) -> None:
+    def __init__(self, database: Database, held: Gauge) -> None:
         self._database = database
         self._fences: dict[Stream, Fence] = {}
-        self._held = Gauge(
-            "sagabus_pages_held_seconds",
-            "For how long a running transaction keeps pages of a stream from their newest rows",
-            ("stream",),
-            registry=registry,
-        )
+        self._held = held
 
     async def run(self, pulse: Pulse) -> None:
         """Move on until told to stop: the `run` of a supervised loop."""

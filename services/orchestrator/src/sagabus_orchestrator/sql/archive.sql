@@ -46,7 +46,7 @@ select count(*) from removed
 -- name: lock_archived
 -- Lock archived sagas in id order for a result that comes late.
 select id, workflow, definition_scope, definition_version, definition_digest, journal_head,
-       start_id, body
+       start_id, body, created_at
 from archived_saga
 where id = any($1::uuid[])
 order by id

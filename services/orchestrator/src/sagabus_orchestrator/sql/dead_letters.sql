@@ -66,8 +66,11 @@ where topic = $1 and partition = $2 and "offset" = $3
 order by recorded_at
 
 -- name: open_letters
--- Count open letters by kind, for the metric.
-select kind, count(*) as letters from dead_letter where state = 'open' group by kind
+-- Count open letters by kind, for the metric, and tell the age of the oldest: among $1 of them.
+select kind, count(*) as letters,
+       greatest(extract(epoch from clock_timestamp() - min(received_at)), 0)::float8 as oldest_s
+from (select kind, received_at from dead_letter where state = 'open' limit $1::int) looked_at
+group by kind
 
 -- name: forget_letters
 -- Remove letters that are too old to be redriven; what was done to them stays recorded.

@@ -38,10 +38,10 @@ order by d.nth
 delete from early_result where id = any($1::bigint[])
 
 -- name: count_early
--- Return how many early answers wait, and for how long the oldest does.
+-- Return how many early answers wait, and for how long the oldest does, among 20000 of them.
 select count(*) as waiting,
        coalesce(extract(epoch from clock_timestamp() - min(kept_at)), 0)::float8 as oldest_s
-from early_result where discarded_at is null
+from (select kept_at from early_result where discarded_at is null limit 20000) looked_at
 
 -- name: list_early
 -- Return the longest waiting early answers with where their sagas stand, beyond an id.

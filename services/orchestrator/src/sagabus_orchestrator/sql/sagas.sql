@@ -19,7 +19,8 @@ returning id
 -- name: lock_sagas
 -- Lock sagas in id order and return what deciding needs.
 select id, tenant, workflow, business_key, definition_scope, definition_version,
-       definition_digest, status, control, revision, snapshot, journal_head, traceparent, start_id
+       definition_digest, status, control, revision, snapshot, journal_head, traceparent, start_id,
+       created_at
 from saga
 where id = any($1::uuid[])
 order by id
@@ -134,7 +135,7 @@ where r.tenant = u.tenant and r.action = u.action
 
 -- name: overdue_sagas
 -- Return sagas whose armed time passed without a wake-up, the longest overdue first.
-select id from saga
+select id, traceparent from saga
 where armed_at_ms <= $1 and id <> all($2::uuid[])
 order by armed_at_ms
 limit $3

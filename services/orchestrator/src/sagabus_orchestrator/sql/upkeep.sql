@@ -69,6 +69,10 @@ on conflict (saga_id, fault) do update
 set detail = excluded.detail, times = f.times + 1, last_found_at = excluded.last_found_at,
     repaired_at = excluded.repaired_at
 
+-- name: traces_of
+-- Return the traces of sagas, for the log.
+select id, traceparent from saga where id = any($1::uuid[])
+
 -- name: close_findings
 -- Findings that a whole round did not meet again have gone: by a repair, by hand, by an answer.
 update reconciler_finding set repaired_at = clock_timestamp()

@@ -41,13 +41,16 @@ class UpkeepEvents:
         """Count a page."""
         self._checked.inc(sagas)
 
-    def found(self, saga_id: str, defect: Defect, *, repaired: bool) -> None:
-        """Count and log a saga that stood still: nobody else would ever have noticed."""
+    def found(self, defect: Defect, saga: Mapping[str, str], *, repaired: bool) -> None:
+        """Count and log a saga that stood still: nobody else would ever have noticed.
+
+        `saga`: the log fields that name it.
+        """
         outcome = "repaired" if repaired else "open"
         self._findings.labels(defect.fault, outcome).inc()
         log.error(
             "reconciler.finding",
-            saga_id=saga_id,
+            **saga,
             fault=defect.fault,
             detail=defect.detail,
             repaired=repaired,

@@ -23,6 +23,7 @@ from sagabus_orchestrator.upkeep.proof import Columns, Defect, Fault, defect_of,
 from sagabus_orchestrator.works import Intake, SweepWork
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
+from sagabus_runtime.telemetry import log_fields
 from sagabus_store import Database
 
 __all__ = ["JOB", "Reconciler", "ReconcilerPolicy"]
@@ -169,8 +170,11 @@ class Reconciler:
                 [defect.detail for defect in found.values()],
                 [saga_id not in open_still for saga_id in found],
             )
+            rows = await conn.fetch(SQL["traces_of"], list(found))
+        traces = {str(row["id"]): row["traceparent"] for row in rows}
         for saga_id, defect in found.items():
-            self._events.found(saga_id, defect, repaired=saga_id not in open_still)
+            fields = log_fields(saga_id, traces.get(saga_id))
+            self._events.found(defect, fields, repaired=saga_id not in open_still)
 
 
 def _columns(row: asyncpg.Record) -> Columns:

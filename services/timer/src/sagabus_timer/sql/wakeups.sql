@@ -58,9 +58,11 @@ with old as (
 delete from wakeup w using old where w.saga_id = old.saga_id;
 
 -- name: census
--- Armed and overdue wake-ups at $1, each counted up to $2.
+-- Armed and overdue wake-ups at $1, each counted up to $2, and how late the latest is (ms).
 select
     (select count(*) from (
         select 1 from wakeup where due_at_ms is not null limit $2::int) armed) as armed,
     (select count(*) from (
-        select 1 from wakeup where due_at_ms <= $1::bigint limit $2::int) overdue) as overdue;
+        select 1 from wakeup where due_at_ms <= $1::bigint limit $2::int) overdue) as overdue,
+    greatest($1::bigint - coalesce(
+        (select min(due_at_ms) from wakeup where due_at_ms is not null), $1::bigint), 0) as late_ms;

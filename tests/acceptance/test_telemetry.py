@@ -1,0 +1,124 @@
+"""What operators see from outside: one trace per saga, and the metrics of every service."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from prometheus_client.parser import text_string_to_metric_families
+
+from sagabus_bus import Tail
+from sagabus_client import SagabusClient
+from sagabus_messages import Meta, decode
+from sagabus_testkit import eventually
+from sagabus_testkit.orders import make_orders
+
+from .collector import Told
+from .support import Shop
+
+ROW = re.compile(r"^\| `(sagabus_\w+)` \| \w+ \| ([^|]*) \|", re.MULTILINE)
+LABEL = re.compile(r"`(\w+)`")
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}")
+WANTED = {
+    "success": "COMPLETED",
+    "no-answer": "COMPENSATED",  # a wake-up and a cancel barrier
+    "charge-unknown": "COMPLETED",  # a resolution
+}
+
+
+@pytest.fixture
+def traced(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[TracerProvider]:
+    """Let this process trace as a client would."""
+    provider = TracerProvider(resource=Resource.create({"service.name": "shop"}))
+    exporter = OTLPSpanExporter(f"{shop.collector.endpoint}/v1/traces")
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", provider)
+    yield provider
+    provider.shutdown()
+
+
+def ended(spans: list[Told], status: str) -> bool:
+    return any(s.attributes.get("status") == status for s in spans)
+
+
+async def last_words(tail: Tail, shop: Shop, sagas: set[str]) -> list[Meta]:
+    """Read lifecycle events until each of the sagas has told its end."""
+    heard: list[Meta] = []
+    silent = set(sagas)
+    async with asyncio.timeout(30):
+        while silent:
+            for event in (decode(r, shop.system.topics) for r in await tail.poll()):
+                heard.append(event.meta)
+                if getattr(event.body, "status", None) in WANTED.values():
+                    silent.discard(event.meta.saga_id)
+    return heard
+
+
+async def test_a_saga_is_one_trace_from_its_client_to_its_last_event(
+    shop: Shop, traced: TracerProvider
+) -> None:
+    orders = [o for o in make_orders(12, prefix="TRACE") if o.scenario.name in WANTED]
+    tracer, places = traced.get_tracer("test"), {}
+    system = shop.system
+    async with (
+        Tail(system.connection, [system.topics.lifecycle]) as tail,
+        SagabusClient(system.connection, system.topics, name="test") as client,
+    ):
+        handles = {}
+        for order in orders:
+            with tracer.start_as_current_span("checkout") as root:
+                handles[order.scenario.name] = await client.start(order.command)
+                places[order.scenario.name] = f"{root.get_span_context().trace_id:032x}"
+        for name, handle in handles.items():
+            outcome = await client.wait(handle, timeout_s=90)
+            assert outcome.status == WANTED[name]
+        heard = await last_words(tail, shop, {handle.saga_id for handle in handles.values()})
+
+    for name, trace in places.items():
+        await eventually(lambda: ended(shop.collector.of(trace), WANTED[name]), within=20)  # noqa: B023
+        spans = shop.collector.of(trace)
+        ids = {span.id for span in spans}
+        assert len(ids) == len(spans)
+        assert [s.name for s in spans if s.parent not in ids] == ["checkout"], "one tree"
+        assert {s.name for s in spans} >= {"saga.start", "saga.transition", "participant.handle"}
+        assert {s.service for s in spans} >= {"shop", "sagabus-orchestrator", "inventory"}
+        told = [meta.traceparent for meta in heard if meta.saga_id == handles[name].saga_id]
+        assert {text.split("-")[1] for text in told if text} == {trace}
+        assert {text.split("-")[2] for text in told if text} <= ids
+    waited = shop.collector.of(places["no-answer"])
+    assert any(s.service == "sagabus-timer" for s in waited)
+
+
+async def test_a_saga_that_nobody_traces_makes_no_spans(shop: Shop) -> None:
+    order = next(o for o in make_orders(12, prefix="DARK") if o.scenario.name == "success")
+    before = len(shop.collector.spans)
+    async with SagabusClient(shop.system.connection, shop.system.topics, name="test") as client:
+        handle = await client.start(order.command)
+        await client.wait(handle, timeout_s=60)
+    saga = f"select traceparent from saga where id = '{handle.saga_id}'"
+    assert shop.ask("orchestrator", saga).endswith("-00"), "but logs have a trace id"
+    assert not [
+        s for s in shop.collector.spans[before:] if s.attributes.get("saga_id") == handle.saga_id
+    ]
+
+
+def test_every_service_tells_what_the_table_says_and_names_no_saga(shop: Shop) -> None:
+    rows = ROW.findall((Path(__file__).parents[2] / "contracts/metrics.md").read_text())
+    known = {name.removesuffix("_total"): set(LABEL.findall(labels)) for name, labels in rows}
+    seen: set[str] = set()
+    for name in shop.system.names:
+        for family in text_string_to_metric_families(shop.metrics(name)):
+            if not family.name.startswith("sagabus_"):
+                continue
+            seen.add(family.name)
+            assert family.name in known
+            for sample in family.samples:
+                assert set(sample.labels) <= {*known[family.name], "le"}
+                assert not [value for value in sample.labels.values() if UUID.search(value)]
+            assert len(family.samples) < 2_000
+    assert seen == set(known)
