@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
+from sagabus_cli.address import announcement
 from sagabus_cli.connection import DEV
 from sagabus_cli.errors import NotReachable
 from sagabus_cli.output import current_output
@@ -40,9 +42,11 @@ def services() -> None:
         kinds = (*SERVICES, API)
         with System(servers, home.directory, name=DEV, kinds=kinds) as system:
             system.start()
-            _tell(system, _publish(system), _make_key(system))
-            while not ended.wait(_LOOK_EVERY_S):
-                revive(system)
+            workflow, key = _publish(system), _make_key(system)
+            with _announced(record, system.api_url, key):
+                _tell(system, workflow, key)
+                while not ended.wait(_LOOK_EVERY_S):
+                    revive(system)
             current_output().note("stopping the services")
 
 
@@ -54,6 +58,17 @@ def _home(record: StackRecord) -> Iterator[StackHome]:
         yield home
     finally:
         home.close()
+
+
+@contextmanager
+def _announced(record: StackRecord, url: str, key: Path) -> Iterator[None]:
+    """Write down the API where other commands look for it; the key stays in its own file."""
+    file = announcement(record.directory)
+    file.write_text(json.dumps({"url": url, "key_file": str(key)}) + "\n")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def _publish(system: System) -> str:
