@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import typer
 
@@ -42,11 +43,8 @@ def services() -> None:
         kinds = (*SERVICES, API)
         with System(servers, home.directory, name=DEV, kinds=kinds) as system:
             system.start()
-            workflow, key = _publish(system), _make_key(system)
-            with _announced(record, system.api_url, key):
-                _tell(system, workflow, key)
-                while not ended.wait(_LOOK_EVERY_S):
-                    revive(system)
+            with _announced(record, system):
+                _revive_until(ended, system)
             current_output().note("stopping the services")
 
 
@@ -60,11 +58,18 @@ def _home(record: StackRecord) -> Iterator[StackHome]:
         home.close()
 
 
+def _revive_until(ended: Event, system: System) -> None:
+    while not ended.wait(_LOOK_EVERY_S):
+        revive(system)
+
+
 @contextmanager
-def _announced(record: StackRecord, url: str, key: Path) -> Iterator[None]:
-    """Write down the API where other commands look for it; the key stays in its own file."""
+def _announced(record: StackRecord, system: System) -> Iterator[None]:
+    """Say what runs; write down the API where other commands look for it, not its key."""
+    workflow, key = _publish(system), _make_key(system)
     file = announcement(record.directory)
-    file.write_text(json.dumps({"url": url, "key_file": str(key)}) + "\n")
+    file.write_text(json.dumps({"url": system.api_url, "key_file": str(key)}) + "\n")
+    _tell(system, workflow, key)
     try:
         yield
     finally:
