@@ -1,7 +1,7 @@
 """`make bench`: every figure with its floor, into build/bench.json.
 
 `python -m tests.bench [--only engine,relay,takeover] [--sagas N] [--seconds N]`
-Parts: engine, relay, takeover, reconciler, participant, participant-many, timer, saga.
+Parts: engine, relay, takeover, reconciler, participant, participant-many, timer, api, saga.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ALONE = {
     "takeover": ("relay_takeover",),
     "reconciler": ("reconciler_scale", "100000"),
     "timer": ("timer_rate", "100000"),
+    "api": ("api_rate",),
 }
 """Each part by itself: a script that keeps its own figures."""
 

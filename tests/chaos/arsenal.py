@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 from sagabus_messages import OutboxRow, unpack_headers
@@ -15,6 +16,7 @@ from sagabus_testkit.faults import (
     FaultyNetwork,
     Line,
     hold,
+    patiently,
     produce_again,
     read_records,
     rebalance_storm,
@@ -49,6 +51,10 @@ class Arsenal:
     network: FaultyNetwork
     system: System
     deliberately_down: set[str] = field(default_factory=set)
+    # On a busy machine a server comes back later than the schedule thinks: one fault at a time.
+    _turns: Mapping[str, asyncio.Lock] = field(
+        default_factory=lambda: {name: asyncio.Lock() for name in ("kafka", "postgres")}
+    )
 
     async def inflict(self, fault: Fault) -> str:
         """Do it, wait until it is over, and say what it came to."""
@@ -58,17 +64,20 @@ class Arsenal:
                 return await self._kill(self.system.replicas(name), fault.lasts_s)
             case "freeze", "kafka":
                 kafka = self.stack.kafka
-                return await _while(kafka.pause, kafka.resume, fault.lasts_s)
+                async with self._turns["kafka"]:
+                    return await _while(kafka.pause, kafka.resume, fault.lasts_s)
             case "freeze", name:
                 victim = chance.choice(self.system.replicas(name))
                 await self._freeze([victim], hold(fault.lasts_s))
                 return victim
             case "crash", server:
-                broken = self._server(server)
-                return await _while(broken.kill, broken.start, fault.lasts_s)
+                async with self._turns[server]:
+                    broken = self._server(server)
+                    return await _while(broken.kill, broken.start, fault.lasts_s)
             case "restart", server:
-                broken = self._server(server)
-                return await _while(broken.stop, broken.start, fault.lasts_s)
+                async with self._turns[server]:
+                    broken = self._server(server)
+                    return await _while(broken.stop, broken.start, fault.lasts_s)
             case (("repeat" | "shuffle"), topic):
                 return await self._repeat(topic, chance, in_order=fault.kind == "repeat")
             case "overtake", whom:
@@ -135,13 +144,16 @@ class Arsenal:
         """Let records that wait for the relay arrive before it sends them, in any order."""
         await hold(lasts_s)
         owners = ["orchestrator"] if whom == "orchestrator" else [*PARTICIPANTS, "timer"]
-        rows = [
-            OutboxRow(row["topic"], row["key"], unpack_headers(row["headers"]), row["value"])
-            for owner in owners
-            for row in await rows_of(self.system, owner, "unsent_records", OVERTAKEN)
-        ]
+        rows = [row for owner in owners for row in await patiently(partial(self._unsent, owner))]
         early = await produce_again(self.system.connection, rows, chance)
         return f"{early} records before their turn"
+
+    async def _unsent(self, owner: str) -> list[OutboxRow]:
+        rows = await rows_of(self.system, owner, "unsent_records", OVERTAKEN)
+        return [
+            OutboxRow(row["topic"], row["key"], unpack_headers(row["headers"]), row["value"])
+            for row in rows
+        ]
 
     def _server(self, name: str) -> Kafka | Postgres:
         return self.stack.kafka if name == "kafka" else self.stack.postgres

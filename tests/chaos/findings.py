@@ -42,9 +42,10 @@ class Findings:
     """`orders` were counted at the receivers of their effects; the rest is what else was found.
 
     `missing`, `strays`: differences to the effect journals. `violations`: what the saga journals
-    hold that must not be. `left`: work that never came to rest. `why`: what `sagabus why` says of
-    stuck sagas. `longest_stall_s`: no saga at all moved, although new ones came in;
-    `longest_wait_s`: one saga did not move.
+    hold that must not be. `left`: work that never came to rest. `why`: what `sagabus why` and
+    `sagabus show` say of the first sagas that are stuck or ended otherwise than they may.
+    `longest_stall_s`: no saga at all moved, although new ones came in; `longest_wait_s`: one saga
+    did not move.
     """
 
     orders: Verdict
@@ -70,7 +71,8 @@ async def find(system: System, finished: Sequence[Finished], load: tuple[int, in
     left = await wait_until_quiet(system)
     found = Findings(await judge(system, finished, TURNED_BACK), left)
     found.dead_letters = await count_dead_letters(system)
-    found.why = await asyncio.to_thread(_explain, system, found.orders.stuck)
+    troubled = [*found.orders.stuck, *found.orders.unexpected]
+    found.why = await asyncio.to_thread(_explain, system, troubled)
     instants = await _read_journals(system, [f.order for f in finished], found)
     begin_ms, lasts_ms = load
     found.decisions_by_second = by_second(instants, begin_ms)
@@ -126,9 +128,9 @@ def _revision(fact: StoredFact) -> int:
     return fact.revision
 
 
-def _explain(system: System, stuck: Sequence[str]) -> list[str]:
-    keys = [sentence.partition(":")[0] for sentence in stuck[:_EXPLAINED]]
-    return [system.command("why", key).stdout for key in keys]
+def _explain(system: System, troubled: Sequence[str]) -> list[str]:
+    keys = [sentence.partition(":")[0].split()[0] for sentence in troubled[:_EXPLAINED]]
+    return [system.command(verb, key).stdout for key in keys for verb in ("why", "show")]
 
 
 def _measure(finished: Sequence[Finished], found: Findings, until_ms: int) -> None:

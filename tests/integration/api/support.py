@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 from tests.integration.orchestrator.support import TOPICS, WINDOW, Rig, no_topics_missing
 
 from sagabus_orchestrator.api.backend import Backend
@@ -22,9 +23,11 @@ from sagabus_orchestrator.api.identity import (
     TenantScope,
     Unauthenticated,
 )
+from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.audit import FactPages, Trail
+from sagabus_orchestrator.bulk import Bulks
 from sagabus_orchestrator.queries import SagaReader
 from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.redrive import DeadLetters
@@ -38,6 +41,9 @@ PEOPLE: Mapping[str, Principal] = {
     "globex": Principal("key:globex", ROLES[Role.ADMIN], TenantScope(frozenset({"globex"}))),
     "viewer": Principal("key:viewer", ROLES[Role.VIEWER], ALL_TENANTS),
     "starter": Principal("key:starter", ROLES[Role.STARTER], ALL_TENANTS),
+    "bulk-canceller": Principal(
+        "key:canceller", frozenset({Permission.BULK_RUN, Permission.SAGA_CANCEL}), ALL_TENANTS
+    ),
     "step-retrier": Principal(
         "key:retrier", frozenset({Permission.SAGA_RETRY_STEP, Permission.SAGA_READ}), ALL_TENANTS
     ),
@@ -119,11 +125,13 @@ def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
         watcher=rig.watcher,
         authenticator=KnownPeople(),
         trail=Trail(rig.database),
+        metrics=ApiMetrics(CollectorRegistry()),
         starter=Starter(rig.database, rig.handler, TOPICS, WINDOW),
         reader=SagaReader(rig.database),
         watch=StatusWatch(rig.database),
         feed=Feed(rig.database, alive_s=0.2),
         operations=rig.operations,
+        bulks=Bulks(rig.database, rig.watcher),
         registry=rig.registry,
         tenants=rig.tenants,
         pages=FactPages(rig.database),

@@ -1,13 +1,18 @@
 """What comes in: bodies, headers and paths that are refused, each with its code, never a trace."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 
 from sagabus_orchestrator.api import routing
+from sagabus_orchestrator.api.limits import Crowd
+from sagabus_orchestrator.api.metrics import ApiMetrics
+from sagabus_testkit import eventually
 
 from .support import Api, problem, start_body
 
@@ -106,6 +111,21 @@ async def test_an_outage_is_told_as_one(api: Api) -> None:
     assert refused.json()["retryable"]
     assert refused.headers["retry-after"] == "1"
     await api.rig.database.open()
+
+
+async def test_a_crowd_is_turned_away_and_what_is_inside_goes_on(api: Api) -> None:
+    metrics = ApiMetrics(CollectorRegistry())
+    transport = httpx.ASGITransport(Crowd(api.app, 1, metrics))
+    await api.start()
+    place = f"/v1/sagas/{api.rig.saga('ORD-1')}/outcome"
+    async with httpx.AsyncClient(transport=transport, base_url="http://api", headers=JSON) as guest:
+        waiting = asyncio.create_task(guest.get(place, params={"timeout_ms": 60_000}))
+        await eventually(lambda: bool(api.backend.watch._waiters))
+        refused = await guest.get(place)
+        assert problem(refused) == (503, "api_busy")
+        api.backend.stopping.set()
+        assert (await waiting).status_code == 200
+        assert (await guest.get(place)).status_code == 200
 
 
 async def test_a_route_without_a_permission_cannot_be_added() -> None:

@@ -12,7 +12,7 @@ from sagabus_testkit.faults.kafka import (
     rebalance_storm,
     rewind_group,
 )
-from sagabus_testkit.faults.lasting import hold
+from sagabus_testkit.faults.lasting import hold, patiently
 from sagabus_testkit.faults.network import DatabaseLine, FaultyNetwork, Line
 from sagabus_testkit.faults.records import produce_again, read_records
 
@@ -27,6 +27,7 @@ __all__ = [
     "add_partitions",
     "dismiss_members",
     "hold",
+    "patiently",
     "produce_again",
     "read_records",
     "rebalance_storm",

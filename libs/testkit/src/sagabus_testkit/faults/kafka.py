@@ -11,7 +11,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import KafkaError, NoError, for_code
+from aiokafka.errors import KafkaError, NoError, UnknownMemberIdError, for_code
 from aiokafka.protocol.group import LeaveGroupRequest
 
 from sagabus_bus import KafkaConnection, TopicAdmin
@@ -84,7 +84,7 @@ async def dismiss_members(connection: KafkaConnection, group: str) -> int:
             request = LeaveGroupRequest(group, member.member_id)
             answer: Any = await admin._send_request(request, coordinator)  # noqa: SLF001 - none public
             error = for_code(answer.error_code)
-            if error is not NoError:
+            if error not in {NoError, UnknownMemberIdError}:  # its session may end meanwhile
                 raise error(f"dismiss {member.member_id} from {group}")
     finally:
         await admin.close()

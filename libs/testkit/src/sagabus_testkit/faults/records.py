@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from sagabus_bus import BusError, BusUnavailable, KafkaConnection, Published, Publisher, TopicAdmin
+from sagabus_bus import BusUnavailable, KafkaConnection, Published, Publisher, TopicAdmin
 from sagabus_bus.errors import translated
 from sagabus_messages import OutboxRow
+from sagabus_testkit.faults.lasting import patiently
 
 __all__ = ["produce_again", "read_records"]
-
-T = TypeVar("T")
-_PATIENCE_S: Final = 60.0
-_RETRY_S: Final = 0.2
 
 
 async def read_records(
@@ -29,7 +23,7 @@ async def read_records(
     `depth` is the share of the whole log that lies behind the first of them: 1 begins at the
     oldest. Waits for a Kafka that is away; raises `BusUnavailable` after a minute.
     """
-    return await _patiently(lambda: _read_once(connection, topic, count, depth))
+    return await patiently(lambda: _read_once(connection, topic, count, depth))
 
 
 async def produce_again(
@@ -44,7 +38,7 @@ async def produce_again(
         chance.shuffle(order)
     publisher = Publisher(connection)
     try:
-        await _patiently(lambda: _produce(publisher, order))
+        await patiently(lambda: _produce(publisher, order))
     finally:
         await publisher.close()
     return len(order)
@@ -54,17 +48,6 @@ async def _produce(publisher: Publisher, rows: Sequence[OutboxRow]) -> None:
     for row, outcome in zip(rows, await publisher.publish(rows), strict=True):
         if not isinstance(outcome, Published):
             raise BusUnavailable("bus_unavailable", f"no copy in {row.topic}: {outcome}")
-
-
-async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return await work()
-        except BusError as error:
-            if not error.retryable or time.monotonic() > deadline:
-                raise
-        await asyncio.sleep(_RETRY_S)
 
 
 async def _read_once(

@@ -15,11 +15,14 @@ from sagabus_orchestrator.api.config import ApiSettings
 from sagabus_orchestrator.api.factory import create_app
 from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import Authenticator, open_authenticator
+from sagabus_orchestrator.api.limits import Crowd
+from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.server import HttpServer
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.app import COMPONENTS
 from sagabus_orchestrator.audit import FactPages, Trail
+from sagabus_orchestrator.bulk import Bulks
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.handler import Handler
@@ -49,6 +52,7 @@ class ApiService:
         self._settings = settings
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
+        self._metrics = ApiMetrics(registry)
         self._tracing = Tracing.start("sagabus-api")
         self._tracing.become_host()
         self._events = OrchestratorEvents(registry, self._tracing)
@@ -92,9 +96,8 @@ class ApiService:
     ) -> list[Loop]:
         settings = self._settings
         backend = self._backend(database, watcher, authenticator)
-        server = HttpServer(
-            create_app(backend), settings.api_host, settings.api_port, settings.api_connections
-        )
+        app = Crowd(create_app(backend), settings.api_requests, self._metrics)
+        server = HttpServer(app, settings.api_host, settings.api_port)
         server.listen()
         self._open.callback(server.close)
 
@@ -127,6 +130,7 @@ class ApiService:
             watcher=watcher,
             authenticator=authenticator,
             trail=Trail(database),
+            metrics=self._metrics,
             starter=Starter(database, handler, topics, window),
             reader=SagaReader(database),
             watch=StatusWatch(database),
@@ -134,6 +138,7 @@ class ApiService:
             operations=Operations(
                 database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
             ),
+            bulks=Bulks(database, watcher),
             registry=Registry(database, CelConditions(), topics),
             tenants=Tenants(database),
             pages=FactPages(database),

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from sagabus_core.definitions import Definition
 from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import Authenticator, Principal
+from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.audit import FactPages, Trail
+from sagabus_orchestrator.bulk import Bulks
 from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.operations import Operations
@@ -33,11 +35,13 @@ class Backend:
     watcher: CatalogWatcher
     authenticator: Authenticator
     trail: Trail
+    metrics: ApiMetrics
     starter: Starter
     reader: SagaReader
     watch: StatusWatch
     feed: Feed
     operations: Operations
+    bulks: Bulks
     registry: Registry
     tenants: Tenants
     pages: FactPages

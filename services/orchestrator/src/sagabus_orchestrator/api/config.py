@@ -22,8 +22,8 @@ class ApiSettings(KafkaSettings, PostgresSettings, IdentitySettings, SignatureSe
     """Address that the API listens on; 0.0.0.0 where callers come from outside the container."""
     api_port: int = Field(default=8400, ge=0, le=65535)
     """Port of the API; 0 takes a free one and logs it as `api.listening`."""
-    api_connections: int = Field(default=1_000, ge=10, le=100_000)
-    """Most connections at once, streams and waiting requests included; more are answered 503."""
+    api_requests: int = Field(default=2_000, ge=10, le=100_000)
+    """Most requests under way, streams and long polls included; more are answered 503."""
     idempotency_days: int = Field(default=30, ge=1, le=365)
     """How long the keys of starts are remembered; a business key never starts twice anyway."""
     inbox_days: int = Field(default=30, ge=1, le=365)

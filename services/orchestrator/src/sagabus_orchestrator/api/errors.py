@@ -4,6 +4,7 @@ OrchestratorError
 ├── BadRequest               the request itself is malformed
 ├── RivalRequest             the same request was answered elsewhere meanwhile (retryable)
 ├── EventsGone               the events that a stream shall go on with are kept no longer
+├── ApiBusy                  this replica has as many requests under way as it may (retryable)
 └── ApiStopping              this replica stops (retryable)
 """
 
@@ -13,7 +14,7 @@ from typing import ClassVar
 
 from sagabus_orchestrator.errors import OrchestratorError
 
-__all__ = ["ApiStopping", "BadRequest", "EventsGone", "RivalRequest"]
+__all__ = ["ApiBusy", "ApiStopping", "BadRequest", "EventsGone", "RivalRequest"]
 
 
 class BadRequest(OrchestratorError):
@@ -26,6 +27,12 @@ class EventsGone(OrchestratorError):
 
 class RivalRequest(OrchestratorError):
     """Somebody took the request key while its start was decided: looked up again, it is known."""
+
+    retryable: ClassVar[bool] = True
+
+
+class ApiBusy(OrchestratorError):
+    """This replica has as many requests under way as it may: ask again, or another replica."""
 
     retryable: ClassVar[bool] = True
 

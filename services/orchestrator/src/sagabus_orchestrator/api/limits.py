@@ -1,4 +1,4 @@
-"""What a request may weigh, counted while it comes in: before anybody looks who sends it."""
+"""How many requests there may be, and what each may weigh: before anybody looks who sends it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,38 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sagabus_core.names import MAX_BODY_BYTES
-from sagabus_orchestrator.api.errors import BadRequest
+from sagabus_orchestrator.api.errors import ApiBusy, BadRequest
+from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.problems import problem_of
 
-__all__ = ["BodyLimit"]
+__all__ = ["BodyLimit", "Crowd"]
 
 _TOO_LARGE: Final = "a request body may have 256 KiB"
+
+
+class Crowd:
+    """Answers 503 beyond so many requests under way: what waits here already is not starved."""
+
+    def __init__(self, app: ASGIApp, most: int, metrics: ApiMetrics) -> None:
+        self._app = app
+        self._most = most
+        self._metrics = metrics
+        self._active = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if self._active >= self._most and scope["type"] == "http":
+            error = ApiBusy("api_busy", "this replica has enough to do: ask again")
+            response = await problem_of(Request(scope), error)
+            await response(scope, receive, send)
+            return
+        self._active += 1
+        self._metrics.active.inc()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._active -= 1
+            self._metrics.active.dec()
 
 
 class BodyLimit:

@@ -5,6 +5,7 @@ A route without declared permissions cannot be added: nothing is open by acciden
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
@@ -73,8 +74,7 @@ class StrictRoute(APIRoute):
             raise BadRequest("no_permission_declared", f"{self.path} declares no permission")
         takes_body = self.body_field is not None
 
-        async def enter(request: Request) -> Response:
-            strict = StrictRequest(request.scope, request.receive)
+        async def answer(strict: StrictRequest) -> Response:
             try:
                 await _admit(strict, permissions)
                 if takes_body:
@@ -86,6 +86,14 @@ class StrictRoute(APIRoute):
                 return await problem_of(strict, error)
             except Exception as error:  # noqa: BLE001  (the one place: a problem, never a trace)
                 return await _answer(strict, error)
+
+        async def enter(request: Request) -> Response:
+            began_s = time.perf_counter()
+            response = await answer(StrictRequest(request.scope, request.receive))
+            backend: Backend = request.app.state.backend
+            took_s = time.perf_counter() - began_s
+            backend.metrics.answered(self.name, response.status_code, took_s)
+            return response
 
         return enter
 

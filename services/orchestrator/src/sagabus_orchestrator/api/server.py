@@ -30,11 +30,10 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Serves an app on one port until its pulse stops."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, connections: int) -> None:
+    def __init__(self, app: ASGIApp, host: str, port: int) -> None:
         self._app = app
         self._host = host
         self._port = port
-        self._connections = connections
         self._socket: socket.socket | None = None
 
     @property
@@ -91,7 +90,6 @@ class HttpServer:
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            limit_concurrency=self._connections,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=10,
         )

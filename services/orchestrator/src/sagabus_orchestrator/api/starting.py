@@ -24,6 +24,7 @@ from sagabus_orchestrator.starts import StartAnswer
 from sagabus_orchestrator.works import Intake, StartWork, read_batch
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
+from sagabus_runtime.failpoints import hit
 from sagabus_store import Connection, Database, InboxWindow
 
 __all__ = ["SOURCE", "Started", "Starter"]
@@ -166,6 +167,7 @@ class Starter:
                 if attempt + 1 == self.ATTEMPTS:
                     raise
                 continue
+            hit("api.after-start")
             _answer(fresh, outcome)
             return
 

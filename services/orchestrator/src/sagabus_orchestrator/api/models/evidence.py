@@ -62,8 +62,10 @@ class HeldAnswer(Answer):
     state: str | None
 
     @classmethod
-    def of(cls, held: HeldBack) -> HeldAnswer:
-        """Return what callers may know of it."""
+    def of(cls, held: HeldBack, *, all_tenants: bool) -> HeldAnswer:
+        """Return what a caller may know of it: whose transaction it is, if they see all tenants."""
+        if not all_tenants:
+            return cls(since_ms=held.since_ms, application=None, state=None)
         return cls(since_ms=held.since_ms, application=held.application, state=held.state)
 
 
@@ -134,12 +136,12 @@ class FactPageAnswer(_PageAnswer[FactAnswer]):
     begins_on: str | None
 
     @classmethod
-    def of(cls, page: Page[FactRow]) -> FactPageAnswer:
+    def of(cls, page: Page[FactRow], *, all_tenants: bool) -> FactPageAnswer:
         """Return a page as callers see it."""
         return cls(
             rows=list(map(FactAnswer.of, page.rows)),
             begins_on=page.begins_on.isoformat() if page.begins_on else None,
-            **_common(page),
+            **_common(page, all_tenants=all_tenants),
         )
 
 
@@ -175,11 +177,13 @@ class AuditPageAnswer(_PageAnswer[AuditAnswer]):
     """Management operations, done and refused."""
 
     @classmethod
-    def of(cls, page: Page[AuditRow]) -> AuditPageAnswer:
+    def of(cls, page: Page[AuditRow], *, all_tenants: bool) -> AuditPageAnswer:
         """Return a page as callers see it."""
-        return cls(rows=list(map(AuditAnswer.of, page.rows)), **_common(page))
+        return cls(
+            rows=list(map(AuditAnswer.of, page.rows)), **_common(page, all_tenants=all_tenants)
+        )
 
 
-def _common(page: Page[Any]) -> dict[str, Any]:
-    held = HeldAnswer.of(page.held) if page.held is not None else None
+def _common(page: Page[Any], *, all_tenants: bool) -> dict[str, Any]:
+    held = HeldAnswer.of(page.held, all_tenants=all_tenants) if page.held is not None else None
     return {"cursor": page.cursor, "more": page.more, "held": held}

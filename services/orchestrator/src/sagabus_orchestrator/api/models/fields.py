@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
@@ -27,6 +27,7 @@ __all__ = [
     "Version",
     "at",
     "at_ms",
+    "moment",
 ]
 
 
@@ -91,6 +92,11 @@ PayloadOut: TypeAlias = Annotated[Any, WithJsonSchema(PAYLOAD_SCHEMA)]
 def at(moment: datetime) -> str:
     """Return a moment as the API writes it."""
     return format_instant(int(moment.timestamp() * 1000))
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return the moment that a caller wrote."""
+    return None if text is None else datetime.fromtimestamp(parse_instant(text) / 1000, UTC)
 
 
 def at_ms(moment_ms: int | None) -> str | None:

@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from sagabus_orchestrator.api.routes import (
+    bulk,
     definitions,
     events,
     evidence,
@@ -19,6 +20,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     starts.router,
     sagas.router,
     operations.router,
+    bulk.router,
     evidence.router,
     events.router,
     definitions.router,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from fastapi import Query
@@ -11,7 +10,6 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from sagabus_core.errors import InvalidValue
-from sagabus_messages.instants import parse_instant
 from sagabus_messages.strict_json import RawJson, dump
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import Permission, Principal
@@ -22,7 +20,7 @@ from sagabus_orchestrator.api.models.evidence import (
     JournalPageAnswer,
     PageQuestion,
 )
-from sagabus_orchestrator.api.models.fields import Question, SagaId, at
+from sagabus_orchestrator.api.models.fields import Question, SagaId, at, moment
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.audit import Wanted
 from sagabus_orchestrator.queries import SagaFilter, StoredFact
@@ -71,8 +69,8 @@ async def read_journal(
     Going on at each page's cursor sees every fact once, whatever commits meanwhile and however
     late; an empty page with `more` only says that nothing fitted the filter so far.
     """
-    wanted = _wanted(caller, asked)
-    return FactPageAnswer.of(await services.pages.facts(wanted, asked.limit, asked.cursor))
+    page = await services.pages.facts(_wanted(caller, asked), asked.limit, asked.cursor)
+    return FactPageAnswer.of(page, all_tenants=caller.tenants.everyone)
 
 
 @router.get("/audit", response_model=AuditPageAnswer, responses=refusals())
@@ -82,7 +80,8 @@ async def read_audit(
 ) -> AuditPageAnswer:
     """Page over management operations, done and refused, by their global number."""
     wanted = _wanted(caller, asked, asked.outcome)
-    return AuditPageAnswer.of(await services.pages.audit(wanted, asked.limit, asked.cursor))
+    page = await services.pages.audit(wanted, asked.limit, asked.cursor)
+    return AuditPageAnswer.of(page, all_tenants=caller.tenants.everyone)
 
 
 def _wanted(
@@ -94,8 +93,8 @@ def _wanted(
         saga_id=asked.saga_id,
         kind=asked.kind,
         actor=asked.actor,
-        since=_moment(asked.since),
-        until=_moment(asked.until),
+        since=moment(asked.since),
+        until=moment(asked.until),
         outcome=outcome,
     )
 
@@ -117,7 +116,3 @@ def _place(cursor: str | None) -> tuple[int, int]:
     if found is None:
         raise InvalidValue("invalid_cursor", "take the cursor from the page before")
     return int(found[1]), int(found[2])
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromtimestamp(parse_instant(text) / 1000, UTC)

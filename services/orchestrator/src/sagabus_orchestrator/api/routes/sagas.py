@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import Query
@@ -10,13 +9,12 @@ from pydantic import Field
 
 from sagabus_core.engine import preview_compensation
 from sagabus_core.vocabulary import SagaStatus
-from sagabus_messages.instants import parse_instant
 from sagabus_messages.payloads import write_payload
 from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator.api.backend import Backend, seen_by
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import Permission
-from sagabus_orchestrator.api.models.fields import InstantIn, Key, Name, Question, SagaId
+from sagabus_orchestrator.api.models.fields import InstantIn, Key, Name, Question, SagaId, moment
 from sagabus_orchestrator.api.models.sagas import (
     OutcomeAnswer,
     PlanAnswer,
@@ -88,8 +86,8 @@ async def list_sagas(
         statuses=asked.status or None,
         key_prefix=asked.key_prefix,
         tenants=caller.tenants.as_filter(),
-        created_from=_moment(asked.created_from),
-        created_before=_moment(asked.created_before),
+        created_from=moment(asked.created_from),
+        created_before=moment(asked.created_before),
         archived=asked.archived,
     )
     return SagaPage.of(await services.reader.page(wanted, asked.limit, asked.cursor))
@@ -177,7 +175,3 @@ def _outcome(detail: SagaDetail, services: Backend) -> OutcomeAnswer:
         reason_code=reason_of(saga),
         output=load(dump(write_payload(output))) if output is not None else None,
     )
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromtimestamp(parse_instant(text) / 1000, UTC)
