@@ -167,7 +167,7 @@ class TestOperations:
         assert "resume first" in said["error"]["detail"]
 
         dry = await shell("resume", "ORD-1", *WHY, "--dry-run")
-        assert dry["after"] in {"RUNNING", "CANCELLING"}, "its step may be overdue meanwhile"
+        assert dry["status"] in {"RUNNING", "CANCELLING"}, "its step may be overdue meanwhile"
         assert (await shell("resume", "ORD-1", *WHY))["revision"] == 3
         assert await rig.count("operation") == 2
 
@@ -177,7 +177,7 @@ class TestOperations:
         monkeypatch.setenv("SAGABUS_ACTOR", "grace")
         await rig.process(rig.start_record())
         dry = await shell("cancel", "ORD-1", *WHY, "--dry-run")
-        assert (dry["before"], dry["after"]) == ("RUNNING", "CANCELLING")
+        assert (dry["before"], dry["status"]) == ("RUNNING", "CANCELLING")
         done = await shell("cancel", "ORD-1", *WHY, "--expected-revision", "1")
         assert done["commands"] == dry["commands"] == ["CANCEL reserve attempt 1"]
         fact = (await rig.facts("ORD-1"))[-1]
@@ -244,7 +244,7 @@ class TestOperations:
         said = await shell("close", "ORD-1", *WHY, code=REFUSED)
         assert problem(said) == "manual_close_disabled"
         monkeypatch.setenv("SAGABUS_MANUAL_CLOSE_ENABLED", "true")
-        assert (await shell("close", "ORD-1", *WHY, "--dry-run"))["after"] == "MANUALLY_CLOSED"
+        assert (await shell("close", "ORD-1", *WHY, "--dry-run"))["status"] == "MANUALLY_CLOSED"
         assert (await shell("close", "ORD-1", *WHY))["status"] == "MANUALLY_CLOSED"
         said = await shell("retry", "ORD-1", *WHY, code=REFUSED)
         assert problem(said) == "precondition_failed"

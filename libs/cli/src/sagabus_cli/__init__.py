@@ -1,5 +1,6 @@
 """The sagabus command. Packages that add commands use `Output` and the errors of this face."""
 
+from sagabus_cli.api import Api
 from sagabus_cli.connection import Connection, current_connection
 from sagabus_cli.deeds import (
     MAX_DEEDS,
@@ -12,17 +13,26 @@ from sagabus_cli.deeds import (
     read_conditions,
     read_outboxes,
 )
-from sagabus_cli.errors import CliError, FailedOutcome, NotReachable, Refused, UsageError
+from sagabus_cli.errors import (
+    CliError,
+    FailedOutcome,
+    NotPermitted,
+    NotReachable,
+    Refused,
+    UsageError,
+)
 from sagabus_cli.options import options_of
 from sagabus_cli.output import Output, current_output
 
 __all__ = [
     "MAX_DEEDS",
+    "Api",
     "CliError",
     "Connection",
     "DryRun",
     "FailedOutcome",
     "Limit",
+    "NotPermitted",
     "NotReachable",
     "OperationId",
     "Output",

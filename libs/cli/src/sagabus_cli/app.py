@@ -8,6 +8,8 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,13 +19,14 @@ from sagabus_cli import stack
 from sagabus_cli.commands import CommandGroup
 from sagabus_cli.connection import Connection, choose_connection
 from sagabus_cli.errors import INTERNAL_ERROR, INTERRUPTED, UsageError, exit_code_of
+from sagabus_cli.options import options_of
 from sagabus_cli.output import Output, choose_output
 from sagabus_core.errors import SagabusError
 
 __all__ = ["build", "main", "run"]
 
-_GLOBAL = ("--json", "--debug")
-_WITH_VALUE = ("--kafka", "--postgres", "--topic-prefix")
+_GLOBAL = ("--json", "--debug", "--direct")
+_WITH_VALUE = ("--api", "--api-key-file", "--kafka", "--postgres", "--topic-prefix")
 
 
 def build() -> typer.Typer:
@@ -49,31 +52,50 @@ def _print_version(*, wanted: bool) -> None:
         raise typer.Exit
 
 
-def _globals(
-    *,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Globals:
+    """The options of every command."""
+
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document; accepted at any place.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True)
-    ] = False,
-    kafka: Annotated[str | None, typer.Option(help="Bootstrap servers [SAGABUS_KAFKA].")] = None,
+    ] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = (
+        False
+    )
+    api: Annotated[str | None, typer.Option(help="Address of the HTTP API [SAGABUS_API].")] = None
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with its key [SAGABUS_API_KEY_FILE; the key itself: SAGABUS_API_KEY, a "
+            "bearer token: SAGABUS_API_TOKEN]."
+        ),
+    ] = None
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Work on the database itself, not through the API.")
+    ] = False
+    kafka: Annotated[str | None, typer.Option(help="Bootstrap servers [SAGABUS_KAFKA].")] = None
     postgres: Annotated[
         str | None, typer.Option(help="DSN of the orchestrator's database [SAGABUS_POSTGRES].")
-    ] = None,
+    ] = None
     topic_prefix: Annotated[
         str | None, typer.Option(help="Prefix of the topics [SAGABUS_TOPIC_PREFIX].")
-    ] = None,
-) -> None:
+    ] = None
+
+
+@options_of(_Globals)
+def _globals(asked: _Globals) -> None:
     """Durable sagas over Kafka and Postgres.
 
     Global options may stand at any place. Without addresses the local stack of `up` is used.
+    Where an API is known, commands go through it, unless --direct or --postgres is given.
 
-    Exit codes: 0 well, 1 bad outcome, 2 usage, 3 not reachable, 4 refused, 5 internal error.
+    Exit codes: 0 well, 1 bad outcome, 2 usage, 3 not reachable, 4 refused, 5 internal error,
+    6 not permitted.
     """
-    choose_output(Output(as_json=as_json, debug=debug))
-    choose_connection(Connection(kafka, postgres, topic_prefix))
+    choose_output(Output(as_json=asked.as_json, debug=asked.debug))
+    servers = (asked.kafka, asked.postgres, asked.topic_prefix)
+    choose_connection(Connection(*servers, asked.api, asked.api_key_file, direct=asked.direct))
 
 
 def _hoist(arguments: Sequence[str]) -> list[str]:

@@ -1,13 +1,15 @@
-"""Which Kafka and orchestrator database a command works on: options, environment, dev stack."""
+"""Which API, Kafka and database a command works on: options, environment, dev stack."""
 
 from __future__ import annotations
 
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from sagabus_cli.address import ApiAddress, api_of_stack, proved
 from sagabus_cli.errors import NotReachable, UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +29,25 @@ class Connection:
     kafka: str | None = None
     postgres: str | None = None
     prefix: str | None = None
+    api_url: str | None = None
+    api_key_file: Path | None = None
+    direct: bool = False
+    """Work on the database, whatever API is known."""
+
+    @property
+    def api(self) -> ApiAddress | None:
+        """The API to go through, None to work on the database.
+
+        Through it goes what names it (--api, SAGABUS_API, `sagabus services` on the dev stack),
+        unless the database is asked for (--direct, --postgres, or SAGABUS_POSTGRES without
+        SAGABUS_API). Raises `UsageError` (`invalid_address`, `no_credentials`, `unreadable_file`).
+        """
+        if self.direct or (self.postgres and not self.api_url):
+            return None
+        named = self.api_url or os.environ.get("SAGABUS_API")
+        if named:
+            return proved(named, self.api_key_file)
+        return None if os.environ.get("SAGABUS_POSTGRES") else api_of_stack(DEV)
 
     @property
     def bus(self) -> KafkaConnection:

@@ -4,7 +4,8 @@
     ├── FailedOutcome      1     the command did its work and the outcome is bad
     ├── UsageError         2     the command line makes no sense
     ├── NotReachable       3     a server or a needed program is not there
-    └── Refused            4     understood, and not done: a rule or the state forbids it
+    ├── Refused            4     understood, and not done: a rule or the state forbids it
+    └── NotPermitted       6     the API does not know who asks, or that caller may not
 
 Exit codes: 0 all well, 5 an error of sagabus itself, 130 interrupted by Ctrl-C.
 """
@@ -20,13 +21,14 @@ __all__ = [
     "INTERRUPTED",
     "CliError",
     "FailedOutcome",
+    "NotPermitted",
     "NotReachable",
     "Refused",
     "UsageError",
     "exit_code_of",
 ]
 
-USAGE, NOT_REACHABLE, REFUSED, INTERNAL_ERROR, INTERRUPTED = 2, 3, 4, 5, 130
+USAGE, NOT_REACHABLE, REFUSED, INTERNAL_ERROR, NOT_PERMITTED, INTERRUPTED = 2, 3, 4, 5, 6, 130
 
 
 class CliError(SagabusError):
@@ -58,7 +60,23 @@ class Refused(CliError):
     exit_code = REFUSED
 
 
+class NotPermitted(CliError):
+    """The API does not know who asks, or that caller may not do this."""
+
+    exit_code = NOT_PERMITTED
+
+
 _REFUSED_BY_STACK = frozenset({"stack_busy", "not_controllable"})
+_NOT_PERMITTED = frozenset(
+    {
+        "credentials_missing",
+        "credentials_ambiguous",
+        "key_invalid",
+        "permission_denied",
+        "token_expired",
+        "token_invalid",
+    }
+)
 _USAGE_OF_STACK = frozenset({"invalid_stack_name", "invalid_address", "invalid_database_name"})
 
 
@@ -68,6 +86,8 @@ def exit_code_of(error: SagabusError) -> int:
         return error.exit_code
     if isinstance(error, InvalidValue) or error.code in _USAGE_OF_STACK:
         return USAGE
+    if error.code in _NOT_PERMITTED:
+        return NOT_PERMITTED
     if error.code in _REFUSED_BY_STACK:
         return REFUSED
     return NOT_REACHABLE if error.retryable or _is_about_the_stack(error) else REFUSED

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import typer
 
+from sagabus_cli.address import announcement
 from sagabus_cli.connection import DEV
 from sagabus_cli.errors import NotReachable
 from sagabus_cli.output import current_output
@@ -40,9 +43,8 @@ def services() -> None:
         kinds = (*SERVICES, API)
         with System(servers, home.directory, name=DEV, kinds=kinds) as system:
             system.start()
-            _tell(system, _publish(system), _make_key(system))
-            while not ended.wait(_LOOK_EVERY_S):
-                revive(system)
+            with _announced(record, system):
+                _revive_until(ended, system)
             current_output().note("stopping the services")
 
 
@@ -54,6 +56,24 @@ def _home(record: StackRecord) -> Iterator[StackHome]:
         yield home
     finally:
         home.close()
+
+
+def _revive_until(ended: Event, system: System) -> None:
+    while not ended.wait(_LOOK_EVERY_S):
+        revive(system)
+
+
+@contextmanager
+def _announced(record: StackRecord, system: System) -> Iterator[None]:
+    """Say what runs; write down the API where other commands look for it, not its key."""
+    workflow, key = _publish(system), _make_key(system)
+    file = announcement(record.directory)
+    file.write_text(json.dumps({"url": system.api_url, "key_file": str(key)}) + "\n")
+    _tell(system, workflow, key)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def _publish(system: System) -> str:

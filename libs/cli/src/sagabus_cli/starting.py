@@ -14,7 +14,7 @@ from sagabus_cli.errors import FailedOutcome, Refused
 from sagabus_cli.inputs import read_lines, read_payload
 from sagabus_cli.output import current_output
 from sagabus_cli.running import Summary, run_all
-from sagabus_client import Outcome, SagabusClient, SagaHandle, StartCommand
+from sagabus_client import HttpClient, Outcome, SagabusClient, SagaHandle, StartCommand
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import json_value
 
@@ -46,7 +46,9 @@ def start(
     *,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the outcome.")] = False,
 ) -> None:
-    """Start a saga by a record on the start topic, and say what became of the request.
+    """Start a saga and say what became of the request.
+
+    Through the API where one is known, else by a record on the start topic.
 
     The same request again changes nothing and is answered with the present status.
     """
@@ -119,6 +121,11 @@ def ensure(
 
 async def _start(command: StartCommand, *, wait: bool) -> tuple[SagaHandle, Outcome | None]:
     connection = current_connection()
+    address = connection.api
+    if address is not None:
+        async with HttpClient(address.url, api_key=address.key, token=address.token) as http:
+            handle = await http.start(command)
+            return handle, await (http.wait(handle) if wait else http.get(handle))
     async with SagabusClient(connection.bus, connection.topics, name="cli") as client:
         handle = await client.start(command)
         if wait:

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 
 from sagabus_core.engine import FactKind
 from sagabus_core.engine.table import Move
-from sagabus_orchestrator.queries import Fact
 
 __all__ = ["Line", "timeline"]
 
@@ -43,12 +42,11 @@ class Line:
         return f"{self.after_ms / 1000:+9.3f}  {self.mark} {self.text}"
 
 
-def timeline(facts: Iterable[Fact], *, everything: bool = False) -> list[Line]:
+def timeline(facts: Iterable[Mapping[str, Any]], *, everything: bool = False) -> list[Line]:
     """Return the lines of a journal in order; `everything` tells the derived facts too."""
     lines: list[Line] = []
     begin: datetime | None = None
-    for fact in facts:
-        body = fact.body
+    for body in facts:
         at = datetime.fromisoformat(body["at"])
         begin = begin or at
         if body["kind"] in _QUIET and not everything:

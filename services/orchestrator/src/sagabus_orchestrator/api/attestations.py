@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from sagabus_core.engine import (
     Attestation,
@@ -12,7 +12,9 @@ from sagabus_core.engine import (
     AttestedPayload,
     AttestedUndo,
 )
-from sagabus_messages.payloads import read_payload
+from sagabus_core.payload import Payload
+from sagabus_messages.payloads import read_payload, write_payload
+from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator.api.models.operations import (
     AttestationQuestion,
     AttestedBranchQuestion,
@@ -22,7 +24,7 @@ from sagabus_orchestrator.api.models.operations import (
     AttestedUndoQuestion,
 )
 
-__all__ = ["attested"]
+__all__ = ["attested", "question_of"]
 
 
 def attested(question: AttestationQuestion) -> Attestation:
@@ -41,3 +43,25 @@ def attested(question: AttestationQuestion) -> Attestation:
             return AttestedOutput(question.activation, read_payload(question.output, None))
         case _:
             assert_never(question)
+
+
+def question_of(attestation: Attestation) -> dict[str, Any]:
+    """Return the attestation as a caller asks for it: `attested` takes it back."""
+    match attestation:
+        case AttestedOutcome(activation, outcome, output):
+            said = {"kind": "outcome", "activation": activation, "outcome": outcome.value}
+            return said if output is None else {**said, "output": _written(output)}
+        case AttestedUndo(activation, happened):
+            return {"kind": "undo", "activation": activation, "happened": happened}
+        case AttestedBranch(choice, branch):
+            return {"kind": "branch", "choice": choice, "branch": branch}
+        case AttestedPayload(activation, payload):
+            return {"kind": "payload", "activation": activation, "payload": _written(payload)}
+        case AttestedOutput(activation, output):
+            return {"kind": "output", "activation": activation, "output": _written(output)}
+        case _:
+            assert_never(attestation)
+
+
+def _written(payload: Payload) -> Any:  # noqa: ANN401  # JSON
+    return load(dump(write_payload(payload)))

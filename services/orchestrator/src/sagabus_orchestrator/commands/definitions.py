@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sagabus_bus import TopicAdmin
-from sagabus_cli import UsageError, current_connection, current_output
+from sagabus_cli import UsageError, current_output
 from sagabus_core.definitions import Definition
 from sagabus_expressions import CelConditions
 from sagabus_messages.errors import MessageError
-from sagabus_orchestrator.audit.trail import By
 from sagabus_orchestrator.catalog import GLOBAL, DefinitionRef
-from sagabus_orchestrator.commands.session import actor, with_database
+from sagabus_orchestrator.commands.office import Document, Steering, open_office
 from sagabus_orchestrator.errors import Refused
 from sagabus_orchestrator.flowcharts import flowchart
-from sagabus_orchestrator.registry import Published, Registry, parse_document
-from sagabus_store import Database
+from sagabus_orchestrator.registry import parse_document
 
 __all__ = ["app"]
 
@@ -41,27 +38,12 @@ def _read(path: Path) -> bytes:
         raise UsageError("unreadable_file", f"cannot read {path}: {cause.strerror}") from cause
 
 
-def _registry(database: Database) -> Registry:
-    return Registry(database, CelConditions(), current_connection().topics)
-
-
-def _describe(published: Published) -> dict[str, object]:
-    ref = published.ref
-    return {
-        "workflow": ref.workflow,
-        "version": ref.version,
-        "tenant": ref.scope or None,
-        "state": published.state.value,
-        "digest": published.digest,
-    }
-
-
-def _tell(published: Published) -> None:
-    ref = published.ref
-    owner = f" of tenant {ref.scope}" if ref.scope else ""
+def _tell(published: Document) -> None:
+    owner = f" of tenant {published['tenant']}" if published["tenant"] else ""
     current_output().tell(
-        _describe(published),
-        f"{ref.workflow} {ref.version}{owner} is {published.state} ({published.digest[:12]})",
+        published,
+        f"{published['workflow']} {published['version']}{owner} is {published['state']} "
+        f"({published['digest'][:12]})",
     )
 
 
@@ -99,15 +81,11 @@ def publish(
     raw = _read(file)
     _parsed(raw)
 
-    async def work(database: Database) -> Published:
-        registry = _registry(database)
-        by = By(actor(), reason)
-        published = await registry.publish(raw, by)
+    with open_office() as office:
+        published = office.publish(raw, reason)
         if activate_it:
-            published = await registry.activate(published.ref, _missing_topics, by)
-        return published
-
-    _tell(with_database(work))
+            published = office.steer("activate", _ref(published), reason)
+    _tell(published)
 
 
 @app.command()
@@ -115,8 +93,7 @@ def activate(
     workflow: Workflow, version: Version, tenant: Tenant = GLOBAL, reason: Why = ""
 ) -> None:
     """Let starts use a version; refused until the topics of its participants exist."""
-    ref, by = DefinitionRef(tenant, workflow, version), By(actor(), reason)
-    _steer(lambda registry: registry.activate(ref, _missing_topics, by))
+    _steer("activate", DefinitionRef(tenant, workflow, version), reason)
 
 
 @app.command()
@@ -124,39 +101,37 @@ def deprecate(
     workflow: Workflow, version: Version, tenant: Tenant = GLOBAL, reason: Why = ""
 ) -> None:
     """Let only those starts use a version that name it."""
-    ref, by = DefinitionRef(tenant, workflow, version), By(actor(), reason)
-    _steer(lambda registry: registry.deprecate(ref, by))
+    _steer("deprecate", DefinitionRef(tenant, workflow, version), reason)
 
 
 @app.command()
 def retire(workflow: Workflow, version: Version, tenant: Tenant = GLOBAL, reason: Why = "") -> None:
     """Let no start use a version; refused while instances run on it."""
-    ref, by = DefinitionRef(tenant, workflow, version), By(actor(), reason)
-    _steer(lambda registry: registry.retire(ref, by))
+    _steer("retire", DefinitionRef(tenant, workflow, version), reason)
 
 
 @app.command("list")
 def list_all() -> None:
     """List everything that was published."""
-    found = with_database(lambda database: _registry(database).list())
+    with open_office() as office:
+        found = office.definitions()
     current_output().table(
-        {"definitions": [_describe(published) for published in found]},
+        found,
         ("workflow", "version", "tenant", "state", "digest"),
         [
-            (p.ref.workflow, str(p.ref.version), p.ref.scope or "-", p.state.value, p.digest[:12])
-            for p in found
+            (d["workflow"], str(d["version"]), d["tenant"] or "-", d["state"], d["digest"][:12])
+            for d in found["definitions"]
         ],
+        empty="nothing is published (sagabus definitions publish FILE)",
     )
 
 
 @app.command()
 def show(workflow: Workflow, version: Version, tenant: Tenant = GLOBAL) -> None:
     """Print a published definition."""
-    published = _fetch(DefinitionRef(tenant, workflow, version))
-    document = json.loads(published.document)
-    current_output().tell(
-        {**_describe(published), "document": document}, json.dumps(document, indent=2)
-    )
+    with open_office() as office:
+        found = office.definition(DefinitionRef(tenant, workflow, version))
+    current_output().tell(found, json.dumps(found["document"], indent=2))
 
 
 @app.command()
@@ -168,7 +143,8 @@ def diff(
 ) -> None:
     """Show what changed from one published version to another."""
     refs = (DefinitionRef(tenant, workflow, version), DefinitionRef(tenant, workflow, other))
-    before, after = (_pretty(_fetch(ref)) for ref in refs)
+    with open_office() as office:
+        before, after = (_pretty(office.definition(ref)) for ref in refs)
     names = (f"{workflow} {version}", f"{workflow} {other}")
     lines = list(difflib.unified_diff(before, after, *names, lineterm=""))
     text = "\n".join(lines) or "no difference"
@@ -190,20 +166,14 @@ def _parsed(raw: bytes) -> Definition:
         raise UsageError(error.code, error.detail) from error
 
 
-def _pretty(published: Published) -> Sequence[str]:
-    return json.dumps(json.loads(published.document), indent=2, sort_keys=True).splitlines()
+def _pretty(published: Document) -> Sequence[str]:
+    return json.dumps(published["document"], indent=2, sort_keys=True).splitlines()
 
 
-def _fetch(ref: DefinitionRef) -> Published:
-    return with_database(lambda database: _registry(database).get(ref))
+def _steer(verb: Steering, ref: DefinitionRef, reason: str) -> None:
+    with open_office() as office:
+        _tell(office.steer(verb, ref, reason))
 
 
-def _steer(change: Callable[[Registry], Awaitable[Published]]) -> None:
-    _tell(with_database(lambda database: change(_registry(database))))
-
-
-async def _missing_topics(names: Iterable[str]) -> Iterable[str]:
-    wanted = list(names)
-    async with TopicAdmin(current_connection().bus) as admin:
-        present = await admin.partition_counts(wanted)
-    return [name for name in wanted if name not in present]
+def _ref(published: Document) -> DefinitionRef:
+    return DefinitionRef(published["tenant"] or GLOBAL, published["workflow"], published["version"])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -12,28 +11,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from sagabus_cli import Connection, current_connection, current_output
-from sagabus_core.definitions import Definition
-from sagabus_core.engine import (
-    Cancel,
-    IssueCommand,
-    ManagementEvent,
-    ManualClose,
-    Operation,
-    Pause,
-    Preview,
-    RecordOutcome,
-    Resume,
-    Retry,
-)
-from sagabus_expressions import CelConditions
-from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
-from sagabus_orchestrator.commands.attestations import read_attestation
-from sagabus_orchestrator.commands.session import actor, with_database
-from sagabus_orchestrator.errors import NotFound
-from sagabus_orchestrator.operations import OperationOutcome, Operations
-from sagabus_orchestrator.queries import SagaDetail, SagaReader
-from sagabus_store import Database
+from sagabus_cli import current_output
+from sagabus_core.engine import OperationKind
+from sagabus_orchestrator.commands.office import Document, Order, SagaName, open_office
 
 __all__ = ["cancel_app", "close_app", "pause_app", "record_outcome_app", "resume_app", "retry_app"]
 
@@ -61,8 +41,7 @@ Attest = Annotated[
 ]
 Evidence = Annotated[str, typer.Option(help="What that rests on.")]
 Workflow = Annotated[str | None, typer.Option(help="Its workflow, where keys are ambiguous.")]
-Build: TypeAlias = Callable[[Operation, Definition], ManagementEvent]
-Make: TypeAlias = Callable[..., Build]
+Ask: TypeAlias = Callable[..., OperationKind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,147 +56,97 @@ class _Asked:
     expected_revision: Revision = None
     dry_run: DryRun = False
 
-    @property
-    def operation(self) -> Operation:
-        chosen = self.operation_id or str(uuid.uuid4())
-        return Operation(chosen, actor(), self.reason, self.expected_revision)
 
-
-def _operation(app: typer.Typer) -> Callable[[Make], Make]:
+def _operation(app: typer.Typer) -> Callable[[Ask], Ask]:
     """Make a command with the options of every operation, and those of the function itself."""
     common = signature(_Asked, eval_str=True).parameters.values()
 
-    def register(make: Make) -> Make:
-        own = list(signature(make, eval_str=True).parameters.values())
+    def register(ask: Ask) -> Ask:
+        own = list(signature(ask, eval_str=True).parameters.values())
 
-        @wraps(make)
+        @wraps(ask)
         def command(**given: str) -> None:
-            build = make(**{p.name: given.pop(p.name) for p in own})
-            _perform(_Asked(**given), build)  # type: ignore[arg-type]  # as typer read them
+            attested = {p.name: given.pop(p.name) for p in own}
+            kind = ask(**attested)
+            _perform(_Asked(**given), kind, attested)  # type: ignore[arg-type]  # as typer read them
 
         parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*common, *own)]
         command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
         command.__annotations__ = {p.name: p.annotation for p in parameters}
         app.command()(command)
-        return make
+        return ask
 
     return register
 
 
 @_operation(pause_app)
-def pause() -> Build:
+def pause() -> OperationKind:
     """Hold a saga: nothing is issued, deadlines stand still until `resume`."""
-    return lambda operation, _: Pause(operation)
+    return OperationKind.PAUSE
 
 
 @_operation(resume_app)
-def resume() -> Build:
+def resume() -> OperationKind:
     """Let a paused saga go on: what came meanwhile is applied first."""
-    return lambda operation, _: Resume(operation)
+    return OperationKind.RESUME
 
 
 @_operation(cancel_app)
-def cancel() -> Build:
+def cancel() -> OperationKind:
     """Turn a saga back, as long as no pivot has succeeded."""
-    return lambda operation, _: Cancel(operation)
+    return OperationKind.CANCEL
 
 
 @_operation(retry_app)
-def retry() -> Build:
+def retry() -> OperationKind:
     """Issue again what is open in a saga that needs a person, with fresh budgets."""
-    return lambda operation, _: Retry(operation)
+    return OperationKind.RETRY
 
 
 @_operation(close_app)
-def close() -> Build:
+def close() -> OperationKind:
     """Close a saga by hand without claiming a result; off unless the deployment allows it."""
-    return lambda operation, _: ManualClose(operation)
+    return OperationKind.MANUAL_CLOSE
 
 
 @_operation(record_outcome_app)
-def record_outcome(attest: Attest, evidence: Evidence) -> Build:
+def record_outcome(attest: Attest, evidence: Evidence) -> OperationKind:
     """Attest an outcome in a saga that needs a person; then the engine decides again."""
-    return lambda operation, definition: RecordOutcome(
-        operation, read_attestation(attest, definition), evidence
+    del attest, evidence  # read by `_operation`
+    return OperationKind.RECORD_OUTCOME
+
+
+def _perform(asked: _Asked, kind: OperationKind, attested: Mapping[str, str]) -> None:
+    order = Order(
+        kind=kind,
+        reason=asked.reason,
+        operation_id=asked.operation_id or str(uuid.uuid4()),
+        expected_revision=asked.expected_revision,
+        dry_run=asked.dry_run,
+        **attested,
     )
+    with open_office() as office:
+        done = office.operate(SagaName(asked.saga, asked.tenant, asked.workflow), order)
+    lines = _foreseen(done) if done["dry_run"] else _done(done)
+    current_output().tell(done, "\n".join(lines))
 
 
-def _perform(asked: _Asked, build: Build) -> None:
-    connection = current_connection()
-    operation = asked.operation
-
-    async def work(database: Database) -> tuple[str, OperationOutcome | Preview]:
-        found = await SagaReader(database).find(asked.saga, asked.tenant, asked.workflow)
-        head = found.summary
-        watcher = CatalogWatcher(database, CelConditions())
-        await watcher.refresh()
-        event = build(operation, _definition_of(watcher, found))
-        operations = _operations(database, connection, watcher)
-        if asked.dry_run:
-            return head.saga_id, await operations.dry_run(head.tenant, head.saga_id, event)
-        return head.saga_id, await operations.perform(head.tenant, head.saga_id, event)
-
-    saga_id, outcome = with_database(work)
-    if isinstance(outcome, Preview):
-        _tell_preview(saga_id, outcome)
-    else:
-        _tell_outcome(operation, outcome)
-
-
-def _operations(database: Database, connection: Connection, watcher: CatalogWatcher) -> Operations:
-    allowed = os.environ.get("SAGABUS_MANUAL_CLOSE_ENABLED", "").lower() in {"1", "true", "yes"}
-    return Operations(database, connection.topics, watcher, manual_close_enabled=allowed)
-
-
-def _definition_of(watcher: CatalogWatcher, saga: SagaDetail) -> Definition:
-    """Return the definition that a saga runs on: its tenant may have published another since."""
-    head = saga.summary
-    for scope in (head.tenant, GLOBAL):
-        definition = watcher.current.get(DefinitionRef(scope, head.workflow, head.version))
-        if definition is not None and definition.digest == saga.definition_digest:
-            return definition
-    raise NotFound("not_found", f"the definition {head.workflow} {head.version} is not here")
-
-
-def _tell_outcome(operation: Operation, outcome: OperationOutcome) -> None:
-    again = " (done before, nothing more happened)" if outcome.repeated else ""
-    lines = [
+def _done(done: Document) -> list[str]:
+    again = " (done before, nothing more happened)" if done["repeated"] else ""
+    return [
         (
-            f"{outcome.kind}: {outcome.saga_id} is {outcome.status}, "
-            f"revision {outcome.revision}{again}"
+            f"{done['kind']}: {done['saga_id']} is {done['status']}, "
+            f"revision {done['revision']}{again}"
         ),
-        *(f"  issued {command}" for command in outcome.commands),
-        f"  operation id {operation.operation_id}",
+        *(f"  issued {command}" for command in done["commands"]),
+        f"  operation id {done['operation_id']}",
     ]
-    document = {
-        **outcome.body(),
-        "operation_id": operation.operation_id,
-        "repeated": outcome.repeated,
-    }
-    current_output().tell(document, "\n".join(lines))
 
 
-def _tell_preview(saga_id: str, preview: Preview) -> None:
-    commands = [_describe(command) for command in preview.commands]
-    members = list(preview.plan.members) if preview.plan is not None else []
-    lines = [
-        f"dry run: {preview.before} would become {preview.after}",
-        *(f"  would issue {command}" for command in commands),
-        *(["  to undo: " + ", ".join(members)] if members else []),
-        *(f"  would need a person: {reason}" for reason in preview.reasons),
+def _foreseen(seen: Document) -> list[str]:
+    return [
+        f"dry run: {seen['before']} would become {seen['status']}",
+        *(f"  would issue {command}" for command in seen["commands"]),
+        *(["  to undo: " + ", ".join(seen["undo"])] if seen["undo"] else []),
+        *(f"  would need a person: {reason}" for reason in seen["reasons"]),
     ]
-    document = {
-        "saga_id": saga_id,
-        "dry_run": True,
-        "before": preview.before,
-        "after": preview.after,
-        "commands": commands,
-        "reasons": list(preview.reasons),
-        "undo": members,
-    }
-    current_output().tell(document, "\n".join(lines))
-
-
-def _describe(command: IssueCommand) -> str:
-    target = f" of {command.target}" if command.target else ""
-    return f"{command.phase}{target} {command.activation} attempt {command.attempt}"

@@ -6,9 +6,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from sagabus_core.engine import ForwardState
+from sagabus_core.engine import ForwardState, IssueCommand, ManagementEvent, Preview
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_orchestrator.api.models.fields import Answer, Key, Name, PayloadIn, Question, Text
+from sagabus_orchestrator.operations import OperationOutcome
 
 __all__ = [
     "AttestationQuestion",
@@ -119,3 +120,42 @@ class OperationAnswer(Answer):
     """Of a dry run: why a person would be needed."""
     undo: list[str]
     """Of a dry run: the plan that would be frozen, in order."""
+
+    @classmethod
+    def done(cls, event: ManagementEvent, outcome: OperationOutcome) -> OperationAnswer:
+        """Return what an operation did."""
+        return cls(
+            saga_id=outcome.saga_id,
+            kind=outcome.kind.value,
+            operation_id=event.operation.operation_id,
+            dry_run=False,
+            repeated=outcome.repeated,
+            before=None,
+            status=outcome.status,
+            revision=outcome.revision,
+            commands=list(outcome.commands),
+            reasons=[],
+            undo=[],
+        )
+
+    @classmethod
+    def foreseen(cls, saga_id: str, event: ManagementEvent, preview: Preview) -> OperationAnswer:
+        """Return what an operation would do."""
+        return cls(
+            saga_id=saga_id,
+            kind=event.kind.value,
+            operation_id=event.operation.operation_id,
+            dry_run=True,
+            repeated=False,
+            before=preview.before,
+            status=preview.after,
+            revision=None,
+            commands=[_describe(command) for command in preview.commands],
+            reasons=[reason.value for reason in preview.reasons],
+            undo=list(preview.plan.members) if preview.plan else [],
+        )
+
+
+def _describe(command: IssueCommand) -> str:
+    target = f" of {command.target}" if command.target else ""
+    return f"{command.phase}{target} {command.activation} attempt {command.attempt}"

@@ -105,6 +105,8 @@ class TrackAnswer(Answer):
     activation: str
     state: str
     halted: bool
+    late: bool
+    """Its deadline has passed; that proves nothing, so it is asked what happened."""
     attempts: dict[str, int]
     """Commands issued, by what they ask."""
     answers: dict[str, str]
@@ -221,6 +223,7 @@ def _tracks(tracks: Mapping[str, Activation] | Mapping[str, Member]) -> list[Tra
             activation=path,
             state=track.state.value,
             halted=track.halted,
+            late=isinstance(track, Activation) and track.late,
             attempts={channel.name: count for channel, count in track.attempts.items()},
             answers=dict(track.answers),
             deadline_at=at_ms(track.deadline_at_ms),

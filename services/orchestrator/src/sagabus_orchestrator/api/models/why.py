@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sagabus_core.vocabulary import Control, SagaStatus
+from sagabus_core.vocabulary import Control, Direction, SagaStatus
 from sagabus_orchestrator.api.models.fields import Answer, InstantText, at_ms
 from sagabus_orchestrator.queries import SagaDetail
 from sagabus_orchestrator.why import Asked, Explanation, Facts
@@ -83,8 +83,10 @@ class WhyAnswer(Answer):
     tenant: str
     workflow: str
     business_key: str
+    definition_version: int
     status: SagaStatus
     control: Control
+    direction: Direction
     revision: int
     waits_for: str
     """One stable word for programs."""
@@ -110,8 +112,10 @@ class WhyAnswer(Answer):
             tenant=head.tenant,
             workflow=head.workflow,
             business_key=head.business_key,
+            definition_version=head.version,
             status=saga.status,
             control=saga.control,
+            direction=saga.direction,
             revision=saga.revision,
             waits_for=said.waits_for,
             moved_by=said.moved_by,

@@ -8,13 +8,11 @@ from typing import TypeAlias
 
 from sagabus_core.engine import (
     Cancel,
-    IssueCommand,
     ManagementEvent,
     ManualClose,
     Operation,
     OperationKind,
     Pause,
-    Preview,
     RecordOutcome,
     Resume,
     Retry,
@@ -30,7 +28,6 @@ from sagabus_orchestrator.api.models.operations import (
     RecordOutcomeQuestion,
 )
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
-from sagabus_orchestrator.operations import OperationOutcome
 
 __all__ = ["router"]
 
@@ -111,47 +108,11 @@ async def _perform(
     tenant = (await services.saga(caller, saga_id)).summary.tenant
     if question.dry_run:
         seen = await services.operations.dry_run(tenant, saga_id, event)
-        return _foreseen(saga_id, event, seen)
+        return OperationAnswer.foreseen(saga_id, event, seen)
 
     def permit(names: frozenset[str]) -> None:
         for name in sorted(names):
             caller.require(ENGINE_PERMISSIONS[name])
 
-    return _done(event, await services.operations.perform(tenant, saga_id, event, permit))
-
-
-def _done(event: ManagementEvent, outcome: OperationOutcome) -> OperationAnswer:
-    return OperationAnswer(
-        saga_id=outcome.saga_id,
-        kind=outcome.kind.value,
-        operation_id=event.operation.operation_id,
-        dry_run=False,
-        repeated=outcome.repeated,
-        before=None,
-        status=outcome.status,
-        revision=outcome.revision,
-        commands=list(outcome.commands),
-        reasons=[],
-        undo=[],
-    )
-
-
-def _foreseen(saga_id: str, event: ManagementEvent, preview: Preview) -> OperationAnswer:
-    return OperationAnswer(
-        saga_id=saga_id,
-        kind=event.kind.value,
-        operation_id=event.operation.operation_id,
-        dry_run=True,
-        repeated=False,
-        before=preview.before,
-        status=preview.after,
-        revision=None,
-        commands=[_describe(command) for command in preview.commands],
-        reasons=[reason.value for reason in preview.reasons],
-        undo=list(preview.plan.members) if preview.plan else [],
-    )
-
-
-def _describe(command: IssueCommand) -> str:
-    target = f" of {command.target}" if command.target else ""
-    return f"{command.phase}{target} {command.activation} attempt {command.attempt}"
+    done = await services.operations.perform(tenant, saga_id, event, permit)
+    return OperationAnswer.done(event, done)

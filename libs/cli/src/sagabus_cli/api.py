@@ -1,0 +1,103 @@
+"""The HTTP API as commands ask it: one request, one JSON object or one error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from sagabus_cli.errors import CliError, NotPermitted, NotReachable, Refused, UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+    from sagabus_cli.address import ApiAddress
+
+__all__ = ["Api"]
+
+_TIMEOUT_S: Final = 30.0
+_SERVER_ERROR: Final = 500
+_ERRORS: Final[Mapping[int, type[CliError]]] = {
+    400: UsageError,
+    401: NotPermitted,
+    403: NotPermitted,
+    413: UsageError,
+    415: UsageError,
+}
+
+
+class Api:
+    """Asks an API over one connection; its problems keep their code and become `CliError`s."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    @classmethod
+    @contextmanager
+    def at(cls, address: ApiAddress) -> Iterator[Self]:
+        """Lend the API of an address."""
+        import httpx  # noqa: PLC0415 - slow, and only what goes through the API needs it
+
+        proof = {"x-api-key": address.key or ""}
+        if address.token is not None:
+            proof = {"authorization": f"Bearer {address.token}"}
+        with httpx.Client(base_url=address.url, headers=proof, timeout=_TIMEOUT_S) as http:
+            yield cls(http)
+
+    def get(
+        self, path: str, params: Mapping[str, object] | None = None, wait_s: float = 0.0
+    ) -> dict[str, Any]:
+        """Read; parameters that are None are left out. `wait_s`: how long a long poll may take."""
+        given = {name: value for name, value in (params or {}).items() if value is not None}
+        return self._ask("GET", path, params=given, timeout=_TIMEOUT_S + wait_s)
+
+    def post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        """Do something."""
+        return self._ask("POST", path, json=dict(body))
+
+    def post_raw(self, path: str, body: bytes) -> dict[str, Any]:
+        """Do something with a JSON document that is sent byte for byte."""
+        headers = {"content-type": "application/json"}
+        return self._ask("POST", path, content=body, headers=headers)
+
+    def put(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        """Set something."""
+        return self._ask("PUT", path, json=dict(body))
+
+    def delete(self, path: str) -> dict[str, Any]:
+        """Take something away."""
+        return self._ask("DELETE", path)
+
+    def _ask(self, method: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - httpx's own
+        import httpx  # noqa: PLC0415
+
+        try:
+            response = self._http.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise NotReachable(
+                "api_unreachable",
+                f"the API at {self._http.base_url} does not answer ({type(error).__name__}); "
+                "--direct works on the database",
+            ) from error
+        said = _object(response)
+        if response.is_success:
+            return said
+        raise _error(response.status_code, said)
+
+
+def _error(status: int, said: Mapping[str, Any]) -> CliError:
+    code = str(said.get("code", "api_unreachable"))
+    detail = str(said.get("detail", f"the API answered {status}"))
+    if status >= _SERVER_ERROR:
+        trace = f" (trace {said['trace_id']})" if "trace_id" in said else ""
+        return NotReachable(code, f"{detail}{trace}")
+    fields = [f"\n  {each['pointer']}: {each['detail']}" for each in said.get("errors") or ()]
+    return _ERRORS.get(status, Refused)(code, detail + "".join(fields))
+
+
+def _object(response: httpx.Response) -> dict[str, Any]:
+    try:
+        found = response.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
