@@ -152,7 +152,7 @@ def main(seconds: int) -> dict[str, object]:
                 done = system.command(*words)
                 if done.returncode != 0:
                     raise SystemExit(json.dumps({"failed": words, "said": done.stderr}))
-            return asyncio.run(measure(system, file.read_text(), seconds))
+            return asyncio.run(measure(system, file.read_text().strip(), seconds))
 
 
 if __name__ == "__main__":

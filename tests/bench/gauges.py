@@ -19,7 +19,7 @@ from sagabus_bus import TopicAdmin
 from sagabus_testkit.stack import LocalStack
 from sagabus_testkit.system import System
 
-__all__ = ["Gauges", "Reading", "cpu_s"]
+__all__ = ["Gauges", "Reading", "cpu_of_server", "cpu_s"]
 
 K = TypeVar("K")
 Counts: TypeAlias = Mapping[K, float]
@@ -61,6 +61,21 @@ def _children(pid: int) -> list[int]:
                 found.append(int(stat.parent.name))
         except OSError:
             continue
+    return found
+
+
+async def cpu_of_server(conn: asyncpg.Connection) -> Counts[str]:
+    """Return the CPU seconds of every process of the server that `conn` leads to, by name."""
+    rows = await conn.fetch(
+        "select pid, coalesce(nullif(application_name, ''), backend_type) as name"
+        " from pg_stat_activity"
+    )
+    names = {row["pid"]: row["name"] for row in rows}
+    postmaster = _parent(conn.get_server_pid())
+    found: defaultdict[str, float] = defaultdict(float)
+    for pid in _children(postmaster):
+        found[names.get(pid, "others")] += cpu_s(pid)
+    found["postmaster and what it reaped"] = cpu_s(postmaster, reaped=True)
     return found
 
 
@@ -145,7 +160,7 @@ class Gauges:
                 key = (row["datname"], " ".join(row["query"].split())[:90])
                 statements[key] += row["calls"]
                 time_ms[key] += row["total_exec_time"]
-            server = await self._server_cpu(conn)
+            server = await cpu_of_server(conn)
         finally:
             await conn.close()
         assert totals is not None
@@ -160,19 +175,6 @@ class Gauges:
         kafka = self._stack.kafka.pid
         found["kafka"] = cpu_s(kafka) if kafka else 0.0
         found["postgres"] = sum(server.values())
-        return found
-
-    async def _server_cpu(self, conn: asyncpg.Connection) -> Counts[str]:
-        rows = await conn.fetch(
-            "select pid, coalesce(nullif(application_name, ''), backend_type) as name"
-            " from pg_stat_activity"
-        )
-        names = {row["pid"]: row["name"] for row in rows}
-        postmaster = _parent(conn.get_server_pid())
-        found: defaultdict[str, float] = defaultdict(float)
-        for pid in _children(postmaster):
-            found[names.get(pid, "others")] += cpu_s(pid)
-        found["postmaster and what it reaped"] = cpu_s(postmaster, reaped=True)
         return found
 
     async def _records(self) -> Counts[str]:

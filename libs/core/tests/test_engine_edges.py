@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sagabus_core.canonical import JsonValue, canonical_bytes, sha256_hex
 from sagabus_core.definitions import NoConditions, parse_definition
 from sagabus_core.engine import (
     Channel,
@@ -62,6 +63,17 @@ class TestRequestDigest:
         one = request_digest(self.request, "order", 1, "d")
         two = request_digest(self.request, "order", 1, "d")
         two.check_same(one.digest, one.fields)
+
+    @pytest.mark.parametrize("key", ["k", 'Zo\u00eb "\\\u2028\x7f\n', "\U0001f600"])
+    def test_digests_are_those_of_the_general_canonical_form(self, key: str) -> None:
+        request = replace(self.request, business_key=key)
+        found = request_digest(request, "order", 3, "d")
+        assert found.fields["business_key"] == sha256_hex(canonical_bytes(["business_key", key]))
+        assert found.fields["definition_version"] == sha256_hex(
+            canonical_bytes(["definition_version", 3])
+        )
+        pairs: list[JsonValue] = [[name, digest] for name, digest in found.fields.items()]
+        assert found.digest == sha256_hex(canonical_bytes(pairs))
 
     @pytest.mark.parametrize(
         ("field", "change"),

@@ -89,7 +89,7 @@ def prepare(url: str, key: str) -> Running:
 
 async def make_topics(system: System) -> None:
     async with TopicAdmin(system.connection) as admin:
-        await admin.ensure(system.topics.catalogue(["inventory", "payment", "shipping"], 1))
+        await admin.ensure(system.topics.catalogue(["inventory", "payment", "shipping"], 4))
 
 
 def probe(running: Running, operation: Operation, mode: GenerationMode, known: Any) -> None:

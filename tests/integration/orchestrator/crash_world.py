@@ -21,12 +21,14 @@ from sagabus_core.canonical import JsonValue
 from sagabus_core.engine import ManagementEvent, Retry
 from sagabus_core.vocabulary import Phase, ResultStatus, SagaStatus
 from sagabus_messages import Command, Record, decode, unpack_headers
+from sagabus_orchestrator.holds import SQL as HOLDS
 from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_runtime import failpoints
 
 from .support import TOPICS, Rig, open_rig, operation, order, pause, resume
 
 R = ResultStatus
+HOLD = "00000000-0000-4000-8000-000000000001"
 HOUR_MS = 3_600_000
 
 KEYS = ("success", "rejection", "unknown", "paused", "halted")
@@ -59,7 +61,14 @@ class Act:
     event: ManagementEvent
 
 
-Input: TypeAlias = Record | Act
+@dataclass(frozen=True)
+class Switch:
+    """An operator holds the shipping participant, or releases it; then each saga is resumed."""
+
+    is_set: bool
+
+
+Input: TypeAlias = Record | Act | Switch
 
 
 def slow(value: JsonValue) -> JsonValue:
@@ -116,6 +125,9 @@ class World:
             found.insert(0, rig.result_record(command, participant="shipping", at_ms=at_ms))
         if place == ("paused", "charge", Phase.EXECUTE, 1):
             found = [Act(key, pause("op-pause")), *found, Act(key, resume("op-resume"))]
+        if place == ("rejection", "charge", Phase.EXECUTE, 1):
+            resumed = Act(key, resume("op-release"))
+            found = [Switch(is_set=True), *found, Switch(is_set=False), resumed]
         if place == ("halted", "charge", Phase.COMPENSATE, 1):
             found.append(Act(key, Retry(operation("op-retry"))))
         return found
@@ -125,7 +137,7 @@ class World:
         while todo := (await self.inputs())[self.position :]:
             batch: list[Record] = []
             for item in todo if self.position else todo[:1]:
-                if isinstance(item, Act):
+                if not isinstance(item, Record):
                     break
                 batch.append(item)
             if batch:
@@ -136,8 +148,19 @@ class World:
                 self.acknowledge(1)
 
     async def act(self, item: Input) -> None:
+        if isinstance(item, Switch):
+            await self.switch(is_set=item.is_set)
+            return
         assert isinstance(item, Act)
         await self.rig.operations.perform("acme", self.rig.saga(item.key), item.event)
+
+    async def switch(self, *, is_set: bool) -> None:
+        place = ("participant", "shipping", "", "ada", "because")
+        if is_set:
+            await self.rig.run(HOLDS["set_hold"], HOLD, *place)
+            return
+        await self.rig.run(HOLDS["release_hold"], *place)
+        await self.rig.run("delete from held_saga")
 
     @property
     def position(self) -> int:

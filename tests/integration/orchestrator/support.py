@@ -65,7 +65,7 @@ TABLES = (
     *("dead_letter", "dead_letter_operation"),
     *("early_result", "engine_signal"),
     *("api_key", "start_request"),
-    *("bulk_refusal", "bulk"),
+    *("bulk_refusal", "bulk", "held_saga", "hold"),
 )
 
 EVIDENCE = ("audit",)
@@ -295,7 +295,9 @@ class Rig:
             await self.run(f"delete from {table}")
         await self.run("update refusal_budget set window_at = 'epoch', written = 0, withheld = 0")
         await self.run("delete from upkeep_job")
-        await self.run("insert into upkeep_job (name) values ('reconciler'), ('archive')")
+        await self.run(
+            "insert into upkeep_job (name) values ('reconciler'), ('archive'), ('holds')"
+        )
         await self.run("update definition_generation set generation = generation + 1")
 
     async def value(self, statement: str, *arguments: object) -> object:

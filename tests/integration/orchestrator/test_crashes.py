@@ -88,6 +88,7 @@ TABLES = {
     "operation": "select operation_id, saga_id, kind, outcome from operation order by 1",
     "audit": "select kind, actor, permission, tenant, workflow, saga_id, subject, operation_id,"
     " reason, outcome, detail from audit where kind like 'saga:%' order by seq",
+    "held": "select saga_id from held_saga order by 1",
     "rate": "select tenant, action, used from action_rate order by 1, 2",
     "quota": "select tenant, max_active, active from tenant_quota order by 1",
 }
@@ -170,7 +171,7 @@ def test_the_scripts_end_as_they_should(undisturbed: dict[str, JsonValue]) -> No
     assert ends == {key: status.value for key, status in ENDS.items()}
     assert undisturbed["deferred"] == undisturbed["early"] == []
     assert undisturbed["quota"] == [["acme", "100", "0"]]
-    assert undisturbed["rate"] == [["acme", "operation", "3"], ["acme", "start", "5"]]
+    assert undisturbed["rate"] == [["acme", "operation", "4"], ["acme", "start", "5"]]
 
 
 def test_every_statement_has_a_failpoint() -> None:

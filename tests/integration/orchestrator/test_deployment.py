@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from sagabus_core.vocabulary import SagaStatus
+from sagabus_messages import Command, Message
 from sagabus_orchestrator.api.identity import (
     ALL_TENANTS,
     ApiKeys,
@@ -27,6 +28,7 @@ from sagabus_orchestrator.bulk import BulkFilter, BulkKind, BulkOrder, Bulks, Bu
 from sagabus_orchestrator.census import Census, CensusGauges
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.queries import SagaReader
+from sagabus_orchestrator.switchboard import Releaser, Switchboard
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.reconciler import Reconciler
@@ -102,6 +104,17 @@ async def use_keys(rig: Rig) -> None:
     assert (await keys.revoke("ci", owner)).revoked_by == "owner"
 
 
+async def hold_and_release(rig: Rig, command: Command) -> list[Message]:
+    """Hold what would be issued behind this answer, then let it go on."""
+    switchboard = Switchboard(rig.database)
+    await switchboard.set("workflow", "order", By("ada", "because"))
+    assert commands(await rig.process(rig.result_record(command))) == []
+    await switchboard.release("workflow", "order", By("ada", "because"))
+    assert await Releaser(rig.database, rig.operations).tick() == 1
+    assert await switchboard.list() == []
+    return await rig.read_outbox()
+
+
 async def story(rig: Rig) -> SagaStatus | str:
     await rig.publish(order())
     await rig.set_quota("acme", 10)
@@ -111,7 +124,7 @@ async def story(rig: Rig) -> SagaStatus | str:
     await work_off(rig)
     await rig.process(rig.result_record(commands(sent)[0]))
     await rig.operations.perform("acme", rig.saga("ORD-1"), resume("r"))
-    sent = await rig.read_outbox()
+    sent = await hold_and_release(rig, commands(await rig.read_outbox())[0])
     while found := commands(sent):
         sent = await rig.process(*(rig.result_record(command) for command in found))
     await rig.sweeper.sweep()

@@ -28,7 +28,7 @@ async def test_success_all_the_way_completes(rig: Rig) -> None:
         assert command.step == step
         sent = await rig.process(rig.result_record(command))
     assert [event.status for event in lifecycle(sent)] == [SagaStatus.COMPLETED]
-    assert await rig.count("saga_key where final_status = 'COMPLETED'") == 1
+    assert await rig.count("saga where status = 'COMPLETED' and ended_at = updated_at") == 1
 
 
 async def test_trap_15_a_rejection_is_compensated_in_reverse_order(rig: Rig) -> None:

@@ -67,7 +67,9 @@ async def test_messages_the_sweep_and_operations_go_on_in_the_trace_of_the_start
     await rig.process(rig.result_record(command, ResultStatus.HALTED))
     with traces.provider.get_tracer("desk").start_as_current_span("request") as request:
         await rig.operations.perform("acme", rig.saga("ORD-1"), Retry(operation("again")))
-    await rig.run("update saga set armed_at_ms = 1")
+    armed_at_ms = await rig.value("select armed_at_ms from saga")
+    assert isinstance(armed_at_ms, int)
+    await rig.until(armed_at_ms)
     assert await rig.sweeper.sweep() == 1
 
     spans = traces.told()

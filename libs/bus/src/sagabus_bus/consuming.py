@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from sagabus_bus.dead_letters import Reason
 from sagabus_bus.errors import BusError, BusUnavailable, translated
-from sagabus_messages.record import Record
+from sagabus_messages.record import Headers, Record
 
 __all__ = ["Unreadable", "UnreadableRecord", "find_unreadable", "poll", "what_broke"]
 
 POLL_GRACE_MS: Final = 20_000
+_VALUE: Final = itemgetter(1)
 CAREFUL_POLL_MS: Final = 500
 
 
@@ -127,7 +129,13 @@ def _record(raw: ConsumerRecord[Any, Any]) -> Record:
         offset=raw.offset,
         key=raw.key,
         value=raw.value,
-        # A null header value is legal in Kafka; inside, a header always has bytes.
-        headers=tuple((name, value or b"") for name, value in raw.headers),
+        headers=_headers(raw.headers),
         timestamp_ms=raw.timestamp,
     )
+
+
+def _headers(raw: Sequence[tuple[str, bytes | None]]) -> Headers:
+    """Return the headers; a null value is legal in Kafka, inside a header always has bytes."""
+    if None in map(_VALUE, raw):
+        return tuple((name, value or b"") for name, value in raw)
+    return tuple(raw)  # type: ignore[arg-type]  # no value is null, as was just seen

@@ -8,6 +8,7 @@ inside a name can never make two different things equal.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -47,9 +48,14 @@ def _derive(*parts: str | int | None) -> str:
     return f"{h[:8]}-{h[8:12]}-5{h[13:16]}-{_VARIANT[h[16]]}{h[17:20]}-{h[20:32]}"
 
 
+# What is derived when a command is issued is derived again to verify its answer, soon after. A
+# cache of the public functions would hide their types; `typed`: True must not pass for 1.
+_derive_again = lru_cache(maxsize=24_576, typed=True)(_derive)
+
+
 def saga_id(tenant: str, workflow: str, business_key: str) -> str:
     """Return the id of the one saga of a business key."""
-    return _derive("saga", tenant, workflow, business_key)
+    return _derive_again("saga", tenant, workflow, business_key)
 
 
 def effect_id(
@@ -59,14 +65,14 @@ def effect_id(
 
     `target` is the phase that a RESOLVE asks about, null for every other phase.
     """
-    return _derive(
+    return _derive_again(
         "effect", saga, definition_version, path, phase.value, target.value if target else None
     )
 
 
 def command_id(effect: str, attempt: int) -> str:
     """Return the id of one attempt at an effect; also the ce_id of its record."""
-    return _derive("command", effect, attempt)
+    return _derive_again("command", effect, attempt)
 
 
 def wakeup_request_id(saga: str, generation: int) -> str:

@@ -45,23 +45,27 @@ def pack_headers(headers: Headers) -> bytes:
     """Return headers as length-prefixed bytes: the `headers` column of every outbox table."""
     parts: list[bytes] = []
     for name, value in headers:
-        encoded = name.encode()
-        parts += [_LENGTH.pack(len(encoded)), encoded, _LENGTH.pack(len(value)), value]
+        parts += (_packed_name(name), _LENGTH.pack(len(value)), value)
     return b"".join(parts)
 
 
 def unpack_headers(packed: bytes) -> Headers:
     """Return what `pack_headers` packed."""
-    position, end = 0, len(packed)
+    length, position, end = _LENGTH.unpack_from, 0, len(packed)
     headers: list[tuple[str, bytes]] = []
     while position < end:
-        (length,) = _LENGTH.unpack_from(packed, position)
-        value_at = position + _LENGTH.size + length
-        name = packed[position + _LENGTH.size : value_at]
-        (length,) = _LENGTH.unpack_from(packed, value_at)
-        position = value_at + _LENGTH.size + length
-        headers.append((_text(name), packed[value_at + _LENGTH.size : position]))
+        name_at = position + _LENGTH.size
+        name_end = name_at + length(packed, position)[0]
+        value_at = name_end + _LENGTH.size
+        position = value_at + length(packed, name_end)[0]
+        headers.append((_text(packed[name_at:name_end]), packed[value_at:position]))
     return tuple(headers)
+
+
+@lru_cache(maxsize=256)
+def _packed_name(name: str) -> bytes:
+    encoded = name.encode()
+    return _LENGTH.pack(len(encoded)) + encoded
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ serve:       health server -> start (retried) -> loops, ready -> stop asked or a
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -100,8 +101,20 @@ def run_service(name: str, build: Callable[[S], Service], settings_class: type[S
     logs.configure(name, settings.log_level, settings.log_format)
     if armed:
         get_logger().warning(EVENT_FAILPOINTS_ARMED, spec=armed)
+    _calm_the_collector()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(build, settings))
+
+
+def _calm_the_collector() -> None:
+    """Let the garbage collector pass over what was imported, and look less often for the rest.
+
+    A batch makes tens of thousands of objects, hardly one in a cycle; looking after every 700th
+    took a tenth of the orchestrator's time. Reference counts free nearly everything at once.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 async def _main(build: Callable[[S], Service], settings: S) -> ExitCode:

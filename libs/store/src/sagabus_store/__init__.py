@@ -1,6 +1,7 @@
 """Postgres toolkit of sagabus: migrations, named queries, unit of work, inbox, outbox."""
 
 from sagabus_store import inbox, outbox, roles
+from sagabus_store.bell import OutboxBell
 from sagabus_store.database import (
     QUEUE_PLANNER,
     Connection,
@@ -36,6 +37,7 @@ __all__ = [
     "InboxWindow",
     "Isolation",
     "MigrationError",
+    "OutboxBell",
     "PartitionMissing",
     "Queries",
     "QueryFileError",

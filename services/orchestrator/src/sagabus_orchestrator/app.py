@@ -23,6 +23,7 @@ from sagabus_orchestrator.lookout import Lookout
 from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.rows import instant
 from sagabus_orchestrator.signatures import verifier_of
+from sagabus_orchestrator.switchboard import Releaser
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.reconciler import Reconciler, ReconcilerPolicy
@@ -51,6 +52,7 @@ COMPONENTS = (
     Component("audit", "sagabus_orchestrator", "sql/audit"),
     Component("limits", "sagabus_orchestrator", "sql/limits"),
     Component("bulk", "sagabus_orchestrator", "sql/bulk"),
+    Component("holds", "sagabus_orchestrator", "sql/holds"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
 
@@ -116,7 +118,11 @@ class OrchestratorService:
         database = Database(
             dsn,
             DatabaseOptions(
-                application_name="sagabus-orchestrator", pool_size=settings.postgres_pool_size
+                application_name="sagabus-orchestrator",
+                pool_size=settings.postgres_pool_size,
+                # Batches name their rows by key. While the table is young the planner would rather
+                # read all of it than look up 500 of its sagas, each time, at ten times the price.
+                server_settings={"enable_seqscan": "off"},
             ),
         )
         self._open.push_async_callback(database.close)
@@ -149,6 +155,7 @@ class OrchestratorService:
             interval_ms=settings.sweep_interval_ms,
             grace_ms=settings.sweep_grace_ms,
         )
+        operations = Operations(database, self._topics, watcher)
         box = LetterBox(database, self._topics, settings.inbox_days, self._events)
         consume = self._consumer(watcher, self._subscription, handler)
         keep_letters = self._consumer(watcher, self._letters, box)
@@ -171,7 +178,8 @@ class OrchestratorService:
             Loop("lookout", lookout.run),
             Loop("census", census.run),
             Loop("horizon", Horizon(database, self._pages_held).run),
-            Loop("bulk", self._bulk(database, watcher).run),
+            Loop("bulk", BulkWorker(database, operations, watcher).run),
+            Loop("holds", Releaser(database, operations).run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]
 
@@ -183,9 +191,6 @@ class OrchestratorService:
             quiet_ms=settings.reconcile_quiet_ms,
         )
         return Reconciler(database, handler, self._upkeep_events, policy)
-
-    def _bulk(self, database: Database, watcher: CatalogWatcher) -> BulkWorker:
-        return BulkWorker(database, Operations(database, self._topics, watcher), watcher)
 
     def _archive(self, database: Database) -> Archive:
         settings = self._settings

@@ -13,15 +13,16 @@ from dataclasses import replace
 from sagabus_bus import dead_letter_row
 from sagabus_core import ids
 from sagabus_core.definitions import Definition, DefinitionState
-from sagabus_core.engine import Decision, Sweep, WakeupDelivered, decide, start
+from sagabus_core.engine import Decision, Event, Snapshot, Sweep, WakeupDelivered, decide, start
 from sagabus_core.errors import InvalidValue, SagabusError
 from sagabus_core.vocabulary import Control
 from sagabus_messages import OutboxRow, Topics
 from sagabus_orchestrator import recovery, rows, starts
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.checks import result_problem
-from sagabus_orchestrator.entry import NO_HEAD, Entry, Scene
-from sagabus_orchestrator.errors import RivalStart, StaleCatalog
+from sagabus_orchestrator.entry import Entry, Scene
+from sagabus_orchestrator.errors import Held, RivalStart, StaleCatalog
+from sagabus_orchestrator.holds import Holds
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.quotas import Quotas
 from sagabus_orchestrator.recovery import EarlyResults, RecoveryMode
@@ -30,7 +31,6 @@ from sagabus_orchestrator.upkeep.proof import defect_of
 from sagabus_orchestrator.upkeep.shelf import Shelf
 from sagabus_orchestrator.works import (
     Intake,
-    Rejected,
     ResultWork,
     StartWork,
     SweepWork,
@@ -71,13 +71,16 @@ class Desk:
         self._answers: list[OutboxRow] = []
         self._startable: dict[DefinitionRef, DefinitionState] = {}
         self._quotas = Quotas()
+        self._holds = Holds()
         self._outcome = Outcome()
 
     async def settle(self, intake: Intake) -> Outcome:
         """Decide and write everything; the caller commits. Raises for what must not be written."""
         self._outcome.rejected.extend(intake.rejected)
         await self._lock(intake.works)
-        works = await self._claim(self._believed(intake.works))
+        sound, rejected = recovery.believed(intake.works, self._entries, self._mode, self._catalog)
+        self._outcome.rejected.extend(rejected)
+        works = await self._claim(sound)
         await reach("orchestrator.after-claim")
         await self._lock_rules(works)
         await self._look(works)
@@ -102,20 +105,6 @@ class Desk:
         for entry in await self._shelf.lock(late - self._entries.keys(), self._catalog):
             self._entries[entry.snapshot.saga_id] = entry
 
-    def _believed(self, works: Iterable[Work]) -> list[Work]:
-        believed: list[Work] = []
-        for work in works:
-            if isinstance(work, ResultWork):
-                entry = self._entries.get(work.saga_id)
-                problem = result_problem(work, entry)
-                if problem is not None and self._recovering:
-                    problem = recovery.lasting_problem(problem, work, self._catalog)
-                if problem is not None:
-                    self._outcome.rejected.append(Rejected(work.record, problem))
-                    continue
-            believed.append(work)
-        return believed
-
     async def _claim(self, works: list[Work]) -> list[Work]:
         claims = [
             Claim(work.meta.source, work.meta.ce_id, work.meta.ce_time_ms)
@@ -139,12 +128,8 @@ class Desk:
         self._quotas = await rows.lock_quotas(self._conn, tenants | {w.body.tenant for w in new})
 
     async def _hold_definitions(self, works: Iterable[StartWork]) -> None:
-        refs = {
-            ref
-            for work in works
-            if isinstance(ref := starts.choose(self._catalog, work), DefinitionRef)
-        }
-        self._startable = await rows.share_definitions(self._conn, refs)
+        chosen = starts.all_chosen(self._catalog, works)
+        self._startable = await rows.share_definitions(self._conn, chosen)
 
     async def _look(self, works: Iterable[Work]) -> None:
         """Look at clock, definitions and early answers, behind all locks but those of new keys."""
@@ -156,6 +141,7 @@ class Desk:
         if starts and present.generation != self._catalog.generation:
             raise StaleCatalog("stale_catalog", "the definitions have changed: load them first")
         self._scene = replace(self._scene, now_ms=present.now_ms)
+        self._holds = Holds.of(present.holds)
         if present.early:
             await self._early.load(self._conn, sagas, self._scene.topics)
 
@@ -179,12 +165,13 @@ class Desk:
             self._early.add(work)  # its command may be issued later in this very batch
             return
         saga = entry.snapshot
-        if saga.control is Control.PAUSED and not saga.status.is_terminal:
+        is_paused = saga.control is Control.PAUSED and not saga.status.is_terminal
+        decision = None if is_paused else self._decided(entry, received(work.body), saga)
+        if decision is None:
             self._outcome.deferred.append(work)
-            return
-        self._outcome.results.append(work)
-        decision = decide(entry.definition, saga, received(work.body), self._scene.now_ms)
-        self._take(entry, decision, work.meta.traceparent)
+        else:
+            self._outcome.results.append(work)
+            self._take(entry, decision, work.meta.traceparent)
 
     def _wake(self, work: WakeupWork) -> None:
         entry = self._entries.get(work.saga_id)
@@ -192,9 +179,8 @@ class Desk:
             return  # archived, or its creation was lost with a restored database: nothing to wake
         if self._mode is RecoveryMode.REPLAY:
             return  # its answer may be among what is still to be read; the sweep acts afterwards
-        saga, event = entry.snapshot, WakeupDelivered(work.meta.ce_id, work.body.generation)
-        fate = decide(entry.definition, saga, event, self._scene.now_ms)
-        self._take(entry, fate, work.meta.traceparent)
+        event = WakeupDelivered(work.meta.ce_id, work.body.generation)
+        self._due(entry, event, entry.snapshot, work.meta.traceparent)
 
     def _sweep(self, work: SweepWork) -> None:
         entry = self._entries.get(work.saga_id)
@@ -204,7 +190,26 @@ class Desk:
         if work.repair and defect_of(saga, now) is not None:
             saga = saga._replace(armed_at_ms=now)  # the engine takes it for a wake-up that is due
         event = Sweep(ids.wakeup_id(work.saga_id, saga.generation))
-        self._take(entry, decide(entry.definition, saga, event, now))
+        self._due(entry, event, saga)
+
+    def _due(
+        self, entry: Entry, event: Event, saga: Snapshot, traceparent: str | None = None
+    ) -> None:
+        """Take what is due; paused by a hold instead, the saga still has it delivered."""
+        decision = self._decided(entry, event, saga)
+        if decision is None:
+            decision = decide(entry.definition, entry.snapshot, event, self._scene.now_ms)
+        self._take(entry, decision, traceparent)
+
+    def _decided(self, entry: Entry, event: Event, saga: Snapshot) -> Decision | None:
+        """Decide; None: a hold keeps back what would be issued, so the saga is paused now."""
+        decision = decide(entry.definition, saga, event, self._scene.now_ms)
+        hold = self._holds.stopping(saga, decision)
+        if hold is None:
+            return decision
+        self._take(entry, hold.pause(entry, self._scene.now_ms))
+        self._holds.note(hold, saga.saga_id)
+        return None
 
     def _take(self, entry: Entry, decision: Decision, traceparent: str | None = None) -> None:
         before = entry.snapshot.status
@@ -232,17 +237,11 @@ class Desk:
     def _create(self, work: StartWork, ref: DefinitionRef, definition: Definition) -> None:
         try:
             decision = start(definition, work.request, self._scene.now_ms)
-        except InvalidValue as error:
+            self._holds.check(decision.snapshot, decision)
+        except (InvalidValue, Held) as error:
             self._refuse(work, error)
             return
-        entry = Entry(
-            scope=ref.scope,
-            definition=definition,
-            snapshot=decision.snapshot,
-            head=NO_HEAD,
-            start_id=work.meta.ce_id,
-            is_new=True,
-        )
+        entry = Entry.new(ref.scope, definition, decision.snapshot, work.meta.ce_id)
         self._quotas.take(work.body.tenant)
         self._take(entry, decision, work.meta.traceparent)
         if entry.snapshot.status.is_terminal:
@@ -287,6 +286,7 @@ class Desk:
         await rows.write_sagas(self._conn, [e for e in entries if not e.archived], now)
         await self._shelf.write([e for e in entries if e.archived and e.changed], now)
         await rows.defer(self._conn, self._outcome.deferred, now)
+        await self._holds.write(self._conn, now)
         await self._early.write(self._conn, now)
         self._outcome.early = self._early.kept
         self._outcome.rejected += self._early.letters

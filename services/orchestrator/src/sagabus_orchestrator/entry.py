@@ -90,6 +90,11 @@ class Entry:
     metrics: list[Metric] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
 
+    @classmethod
+    def new(cls, scope: str, definition: Definition, snapshot: Snapshot, start_id: str) -> Entry:
+        """Return a saga that this transaction creates."""
+        return cls(scope, definition, snapshot, NO_HEAD, start_id, is_new=True)
+
     @property
     def ended(self) -> bool:
         """Whether this transaction brings the saga to a terminal status."""

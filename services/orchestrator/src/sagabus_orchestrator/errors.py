@@ -2,6 +2,7 @@
 
 OrchestratorError            root of this package
 ├── Refused                  an operation or start cannot be done as asked; nothing changed
+│   └── Held                 a hold keeps back the commands that an operation would issue
 ├── NotFound                 no such saga or definition for this tenant
 ├── RivalStart               another replica started the same saga meanwhile (retryable)
 ├── StaleCatalog             definitions changed since this replica loaded them (retryable)
@@ -15,6 +16,7 @@ from typing import ClassVar
 from sagabus_core.errors import SagabusError
 
 __all__ = [
+    "Held",
     "NotFound",
     "OrchestratorError",
     "OrphanedInstances",
@@ -30,6 +32,14 @@ class OrchestratorError(SagabusError):
 
 class Refused(OrchestratorError):
     """What was asked cannot be done as things stand; nothing was changed."""
+
+
+class Held(Refused):
+    """An operator holds the workflow, or a participant that would be asked: by `hold_id`."""
+
+    def __init__(self, code: str, detail: str, hold_id: str = "") -> None:
+        super().__init__(code, detail)
+        self.hold_id = hold_id
 
 
 class NotFound(OrchestratorError):

@@ -33,6 +33,7 @@ from sagabus_orchestrator.audit.trail import Act, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
+from sagabus_orchestrator.holds import Holds
 from sagabus_orchestrator.recovery import EarlyResults, present
 from sagabus_orchestrator.works import Rejected, received, stored_record, stored_result
 from sagabus_runtime import Tracing
@@ -194,6 +195,7 @@ class Operations:
             # What was seen and expected was the saga as it stood before the deferred results.
             early.letters += await self._apply_deferred(conn, entry, now, write=True)
             decision = decide(entry.definition, entry.snapshot, _checked(event), now)
+        Holds.of(here.holds).check(entry.snapshot, decision)
         entry.take(decision, scene)
         if isinstance(event, ManualClose):
             # Nobody can resume a closed saga: what waits for that is kept as evidence.

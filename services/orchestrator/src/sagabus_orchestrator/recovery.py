@@ -8,7 +8,7 @@ What is kept is applied in every mode; the mode only says whether new ones are k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -28,6 +28,7 @@ from sagabus_orchestrator.errors import RivalStart
 from sagabus_orchestrator.works import (
     Rejected,
     ResultWork,
+    Work,
     received,
     stored_record,
     stored_result,
@@ -39,6 +40,7 @@ __all__ = [
     "EarlyResults",
     "Present",
     "RecoveryMode",
+    "believed",
     "lasting_problem",
     "meet_starts",
     "present",
@@ -63,6 +65,25 @@ class RecoveryMode(StrEnum):
     """Early answers are kept; deadlines act again, so that what is lost is asked for again."""
 
 
+def believed(
+    works: Iterable[Work], entries: Mapping[str, Entry], mode: RecoveryMode, catalog: Catalog
+) -> tuple[list[Work], list[Rejected]]:
+    """Part the works from results that must not be believed, as the locked sagas tell."""
+    sound: list[Work] = []
+    rejected: list[Rejected] = []
+    for work in works:
+        problem = None
+        if isinstance(work, ResultWork):
+            problem = result_problem(work, entries.get(work.saga_id))
+            if problem is not None and mode is not RecoveryMode.OFF:
+                problem = lasting_problem(problem, work, catalog)
+            if problem is not None:
+                rejected.append(Rejected(work.record, problem))
+        if problem is None:
+            sound.append(work)
+    return sound, rejected
+
+
 def lasting_problem(problem: Reason, work: ResultWork, catalog: Catalog) -> Reason | None:
     """Return what no command that is still to be issued can mend, or None if one may."""
     if problem.code not in EARLY:
@@ -73,11 +94,12 @@ def lasting_problem(problem: Reason, work: ResultWork, catalog: Catalog) -> Reas
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What is true behind all locks of a transaction."""
+    """What is true behind all locks of a transaction; `holds` as `Holds.of` reads them."""
 
     now_ms: int
     generation: int
     early: bool
+    holds: str | None = None
 
 
 async def present(conn: Connection, saga_ids: Collection[str]) -> Present:

@@ -147,7 +147,7 @@ async def take_keys(conn: Connection, keys: Iterable[NewKey]) -> set[str]:
 
 
 async def write_sagas(conn: Connection, entries: Sequence[Entry], now_ms: int) -> None:
-    """Write new and changed sagas with their facts, and the final status of those that ended."""
+    """Write new and changed sagas with their facts."""
     new = [entry for entry in entries if entry.is_new]
     changed = [entry for entry in entries if entry.changed and not entry.is_new]
     if new:
@@ -159,14 +159,6 @@ async def write_sagas(conn: Connection, entries: Sequence[Entry], now_ms: int) -
     if new or changed:
         await _append_journal(conn, [*new, *changed], now_ms)
         await reach("orchestrator.after-journal")
-    ended = [entry.snapshot for entry in [*new, *changed] if entry.ended]
-    if ended:
-        await conn.execute(
-            SQL["close_keys"],
-            [saga.saga_id for saga in ended],
-            [saga.status.value for saga in ended],
-        )
-        await reach("orchestrator.after-close-keys")
 
 
 async def _insert(conn: Connection, entries: Sequence[Entry], now_ms: int) -> None:

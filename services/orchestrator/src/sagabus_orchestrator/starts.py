@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import asyncpg
@@ -21,6 +22,7 @@ __all__ = [
     "KnownKey",
     "NewKey",
     "StartAnswer",
+    "all_chosen",
     "answer_known",
     "choose",
     "inactive",
@@ -38,6 +40,12 @@ def choose(catalog: Catalog, work: StartWork) -> DefinitionRef | SagabusError:
         return catalog.for_start(body.tenant, body.workflow, body.definition_version)
     except SagabusError as error:
         return error
+
+
+def all_chosen(catalog: Catalog, works: Iterable[StartWork]) -> set[DefinitionRef]:
+    """Return the definitions that starts ask for, those that there are."""
+    chosen = (choose(catalog, work) for work in works)
+    return {ref for ref in chosen if isinstance(ref, DefinitionRef)}
 
 
 def may_start(work: StartWork, state: DefinitionState | None) -> bool:

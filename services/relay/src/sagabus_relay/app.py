@@ -24,6 +24,7 @@ from sagabus_store import (
     Component,
     Database,
     DatabaseOptions,
+    OutboxBell,
     migrate,
     require_current,
 )
@@ -102,7 +103,15 @@ class RelayService:
         gap_ms = settings.relay_gap_ms
         policy = WorkerPolicy(limits, PacePolicy(gap_ms, max(gap_ms, 1.0), settings.idle_ms))
         delivery = KafkaDelivery(connection, options, lease)
-        return SlotWorker(lease, self._tables[slot.outbox], delivery, policy, self._events)
+        table, bell = self._tables[slot.outbox], self._bell(slot)
+        return SlotWorker(lease, table, delivery, policy, self._events, bell)
+
+    def _bell(self, slot: Slot) -> OutboxBell | None:
+        """Return a bell for the one slot of an outbox; several would take it from each other."""
+        if not self._settings.relay_bell or slot.of > 1:
+            return None
+        (dsn,) = [s.dsn for s in self._settings.outboxes if s.name == slot.outbox]
+        return OutboxBell(dsn.get_secret_value(), f"sagabus-bell/{slot.outbox}")
 
 
 def build(settings: RelaySettings) -> RelayService:

@@ -74,6 +74,9 @@ class RelaySettings(KafkaSettings, PostgresSettings):
     relay_idle_ms: float = Field(default=20.0, ge=1, le=10_000)
     """Longest wait between two looks at an outbox that has nothing to do; longer with more than
     eight slots, so that all idle slots together take at most 400 looks per second."""
+    relay_bell: bool = True
+    """Sleep until a writer rings, where an outbox has one slot. Switch off behind a pooler that
+    shares sessions between clients: LISTEN needs one of its own."""
 
     migrate_on_start: bool = True
     """Apply missing migrations at start; switch off where a deployment job does it."""

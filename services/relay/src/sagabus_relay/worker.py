@@ -10,9 +10,10 @@ from sagabus_bus import BusError, ProducerFenced
 from sagabus_relay.delivery import Delivery
 from sagabus_relay.events import RelayEvents
 from sagabus_relay.holds import TopicHolds
-from sagabus_relay.lease import Clock, Lease, monotonic_ms
+from sagabus_relay.lease import Lease, monotonic_ms
 from sagabus_relay.pace import Pace, PacePolicy
 from sagabus_relay.plan import Limits, Round, Settlement, plan, settle
+from sagabus_relay.rest import Bell, Look, NoBell, Rest, pause
 from sagabus_relay.table import Fetch, OutboxTable
 from sagabus_runtime import BackOff, BackOffPolicy, failpoints
 from sagabus_runtime.errors import is_retryable
@@ -48,7 +49,7 @@ class SlotWorker:
         delivery: Delivery,
         policy: WorkerPolicy,
         events: RelayEvents,
-        clock: Clock = monotonic_ms,
+        bell: Bell | None = None,
     ) -> None:
         self.slot = lease.slot
         self.lease = lease
@@ -58,9 +59,9 @@ class SlotWorker:
         self._delivery = delivery
         self._policy = policy
         self._events = events
-        self._clock = clock
+        self._clock = monotonic_ms
         self._stop = asyncio.Event()
-        self._pace = Pace(policy.pace)
+        self._rest = Rest(Pace(policy.pace), bell or NoBell(), self._stop)
         self._holds = TopicHolds(policy.hold_first_ms, policy.hold_max_ms)
         self._back_off = BackOff(policy.outage)
         self._turn = 0
@@ -68,6 +69,7 @@ class SlotWorker:
     def stop(self) -> None:
         """Ask the worker to return after the round in hand."""
         self._stop.set()
+        self._rest.wake()
 
     async def run(self) -> None:
         """Relay until asked to stop or until the lease ends; raises only what no wait can mend."""
@@ -76,6 +78,7 @@ class SlotWorker:
                 await self._relay_safely()
             await self._delivery.close()
         finally:
+            await self._rest.close()
             await self._delivery.abandon()
 
     async def _relay_safely(self) -> None:
@@ -104,6 +107,7 @@ class SlotWorker:
             started = self._clock()
             held = self._holds.held(started)
             limits = self._policy.limits
+            self._rest.before()
             rows = await self._table.fetch(
                 Fetch(self._shards(), held, limits.rows, limits.batch_bytes // SHARES)
             )
@@ -113,7 +117,8 @@ class SlotWorker:
             if round_.empty and not held:
                 self._recovered()  # an outbox that came back empty is no trouble any more
             gone = 0 if round_.empty else await self._carry_out(round_, started)
-            await self._pause(self._pace.next_ms(gone, limits.rows, fetched - started))
+            look = Look(len(rows), gone, limits.rows, fetched - started)
+            await self._rest.after(look, may_sleep=not held)
 
     async def _carry_out(self, round_: Round, started: float) -> int:
         """Deliver and settle; returns how many rows left the hot table."""
@@ -153,14 +158,4 @@ class SlotWorker:
         delay_ms = self._back_off.next_ms()
         self.trouble = reason
         self._events.trouble(self.slot, reason, delay_ms)
-        await self._pause(delay_ms)
-
-    async def _pause(self, ms: float) -> None:
-        if ms <= 0:
-            await asyncio.sleep(0)
-            return
-        try:
-            async with asyncio.timeout(ms / 1000):
-                await self._stop.wait()
-        except TimeoutError:
-            return
+        await pause(self._stop, delay_ms)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sagabus_core.canonical import JsonValue, canonical_bytes, sha256_hex
+from sagabus_core.canonical import canonical_scalars, sha256_hex
 from sagabus_core.engine.events import StartRequest
 from sagabus_core.errors import RequestConflict
 
@@ -44,7 +44,7 @@ def request_digest(
     repeat stays equal when a newer version has become active in between.
     """
     payload = request.payload
-    values: dict[str, JsonValue] = {
+    values: dict[str, str | int | None] = {
         "tenant": request.tenant,
         "workflow": workflow,
         "definition_version": version,
@@ -55,5 +55,7 @@ def request_digest(
         "payload_schema_id": payload.schema_id if payload else None,
         "payload_data": hashlib.sha256(payload.body).hexdigest() if payload else None,
     }
-    fields = {name: sha256_hex(canonical_bytes([name, value])) for name, value in values.items()}
-    return RequestDigest(sha256_hex(canonical_bytes([[*pair] for pair in fields.items()])), fields)
+    fields = {name: sha256_hex(canonical_scalars((name, v))) for name, v in values.items()}
+    # An array of such pairs: its canonical form is theirs, joined.
+    pairs = b",".join(canonical_scalars(pair) for pair in fields.items())
+    return RequestDigest(sha256_hex(b"[" + pairs + b"]"), fields)

@@ -38,3 +38,20 @@ cross join lateral (
 delete from outbox as o
 using unnest($1::smallint[], $2::bigint[]) as done (shard, id)
 where o.shard = done.shard and o.id = done.id
+
+-- name: outbox_bell
+-- Return the number of the outbox and whether its writers ring.
+select c.oid::bigint as outbox, exists (
+    select from pg_trigger t where t.tgrelid = c.oid and t.tgname = 'outbox_ring'
+        and t.tgenabled in ('O', 'A')
+) as rings
+from pg_class c where c.oid = 'outbox'::regclass
+
+-- name: hold_bell
+-- From now on every commit that adds rows to the outbox $1 rings.
+-- False: a writer is at work, or another relay listens.
+select pg_try_advisory_lock((1935762277::bigint << 32) | $1::bigint)
+
+-- name: let_go_of_bell
+-- Writers ring no more.
+select pg_advisory_unlock((1935762277::bigint << 32) | $1::bigint)

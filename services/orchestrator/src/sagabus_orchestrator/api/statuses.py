@@ -40,6 +40,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
             "idempotency_key_reused",
             "key_name_taken",
             "bulk_too_large",
+            "issuing_held",
         ),
     ),
     410: ("events_gone",),

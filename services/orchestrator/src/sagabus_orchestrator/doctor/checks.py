@@ -13,6 +13,7 @@ __all__ = [
     "judge_clock",
     "judge_count",
     "judge_group",
+    "judge_holds",
     "judge_outbox",
     "judge_partitions",
     "judge_retention",
@@ -130,6 +131,14 @@ def judge_group(group: str, members: int, behind: int) -> Check:
         return Check("group", Level.FAIL, detail, "start the service that reads this group")
     level = Level.OK if behind < LAG_WARN else Level.WARN
     return Check("group", level, detail, "add replicas, or look for what holds them" * bool(behind))
+
+
+def judge_holds(holds: int, sagas: int) -> Check:
+    """Judge the switches that keep commands back: somebody must not forget them."""
+    if not holds and not sagas:
+        return Check("holds", Level.OK, "no workflow and no participant is held")
+    detail = f"{holds} holds are set, {sagas} sagas are paused by holds"
+    return Check("holds", Level.WARN, detail, "sagabus hold list; release what is mended")
 
 
 def judge_writer(pid: int | None, application: str | None, age_ms: int | None) -> Check:

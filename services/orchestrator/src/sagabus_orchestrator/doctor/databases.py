@@ -15,11 +15,13 @@ from sagabus_orchestrator.doctor.checks import (
     Level,
     judge_clock,
     judge_count,
+    judge_holds,
     judge_outbox,
     judge_partitions,
     judge_role,
     judge_writer,
 )
+from sagabus_orchestrator.holds import SQL as HOLDS
 from sagabus_orchestrator.upkeep.jobs import SQL as UPKEEP
 from sagabus_store import (
     Component,
@@ -67,6 +69,8 @@ async def examine_database(
         checks.append(judge_writer(writer.pid, writer.application, writer.age_ms))
         overdue = int(await conn.fetchval(BULK["overdue_bulks"]))
         mend = "start an orchestrator, or cancel them: sagabus bulk list"
+        held = await conn.fetchrow(HOLDS["count_holds"])
+        checks.append(judge_holds(held["holds"], held["sagas"]) if held else judge_holds(0, 0))
         checks.append(judge_count("bulk", overdue, "bulk operations that nobody works on", mend))
         outbox, topics = await examine_outbox(conn, "orchestrator")
     return [*checks, *outbox], topics

@@ -5,9 +5,9 @@ select id, tenant, workflow, business_key, definition_scope, definition_version,
        status, control, revision, snapshot, journal_head, start_id, created_at, updated_at
 from saga s
 where status in ('COMPLETED', 'COMPENSATED', 'MANUALLY_CLOSED')
-  and updated_at < $1::timestamptz
+  and coalesce(ended_at, created_at) < $1::timestamptz and updated_at < $1::timestamptz
   and not exists (select from deferred_message d where d.saga_id = s.id)
-order by updated_at, id
+order by coalesce(ended_at, created_at), id
 limit $2
 for update skip locked
 
@@ -26,6 +26,12 @@ select n.*, clock_timestamp()
 from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::text[],
             $8::text[], $9::text[], $10::bigint[], $11::bytea[], $12::text[], $13::bytea[],
             $14::timestamptz[], $15::timestamptz[]) as n
+
+-- name: close_keys
+-- Note how sagas ended in their keys, which stay for ever.
+update saga_key k set final_status = ended.status
+from unnest($1::uuid[], $2::text[]) as ended (id, status)
+where k.id = ended.id
 
 -- name: remove_ended
 -- Remove what is in the archive now, at this very revision; returns how many. The keys stay and

@@ -1,8 +1,10 @@
 -- name: record_done
--- Record what was done, in the transaction of its effect.
+-- Record what was done, in the transaction of its effect; that has its id before the row a number.
+with mine as materialized (select pg_current_xact_id() as xid)
 insert into audit (kind, actor, permission, tenant, workflow, saga_id, subject, operation_id,
                    reason, expected, outcome, code, detail)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'done', '', $11)
+select $1, $2, $3, $4, $5, $6::uuid, $7, $8, $9, $10, 'done', '', $11
+from mine where xid is not null
 
 -- name: record_refused
 -- Record a refusal if its bucket $13 has room for $14 a minute, else count it; returns the row's

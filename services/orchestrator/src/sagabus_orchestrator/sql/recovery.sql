@@ -1,10 +1,16 @@
 -- name: present
--- Return clock and definitions as they are behind all locks, and whether early answers wait here.
+-- Return clock, definitions and holds as they are behind all locks, and whether early answers wait.
 select (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms,
        (select generation from definition_generation) as generation,
        exists (
            select from early_result where saga_id = any($1::uuid[]) and discarded_at is null
-       ) as early
+       ) as early,
+       (
+           select jsonb_agg(jsonb_build_object('id', id, 'target', target, 'name', name,
+                                               'tenant', tenant, 'actor', actor, 'reason', reason)
+                            order by set_at)
+           from hold where released_at is null
+       ) as holds
 
 -- name: hold_starts
 -- Let nobody keep an early answer to an unknown saga until this start has committed.

@@ -1,8 +1,11 @@
 -- name: known_keys
--- Return what was started under these ids, whatever became of it.
+-- Return what was started under these ids, whatever became of it. The archive closes the key; a
+-- replica of before that did not is made good from its archive.
 select k.id, k.definition_scope, k.definition_version, k.definition_digest, k.request_digest,
-       k.field_digests, coalesce(s.status, k.final_status) as status, s.revision
-from saga_key k left join saga s on s.id = k.id
+       k.field_digests, coalesce(s.status, k.final_status, a.status) as status, s.revision
+from saga_key k
+left join saga s on s.id = k.id
+left join archived_saga a on a.id = k.id and s.id is null and k.final_status is null
 where k.id = any($1::uuid[])
 
 -- name: take_keys
@@ -12,12 +15,6 @@ insert into saga_key (id, definition_scope, definition_version, definition_diges
 select * from unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::text[], $6::bytea[])
 on conflict do nothing
 returning id
-
--- name: close_keys
--- Note how sagas ended, for the time after their archival.
-update saga_key k set final_status = ended.status
-from unnest($1::uuid[], $2::text[]) as ended (id, status)
-where k.id = ended.id
 
 -- name: lock_sagas
 -- Lock sagas in id order and return what deciding needs.
@@ -33,11 +30,17 @@ for no key update
 -- Write new sagas.
 insert into saga (id, tenant, workflow, business_key, definition_scope, definition_version,
                   definition_digest, start_id, traceparent, status, control, revision,
-                  armed_at_ms, snapshot_schema, snapshot, journal_head, created_at, updated_at)
-select n.*, $17::timestamptz, $17::timestamptz
+                  armed_at_ms, snapshot_schema, snapshot, journal_head, created_at, updated_at,
+                  ended_at)
+select n.*, $17::timestamptz, $17::timestamptz,
+       case when n.status in ('COMPLETED', 'COMPENSATED', 'MANUALLY_CLOSED')
+            then $17::timestamptz end
 from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::text[],
             $8::text[], $9::text[], $10::text[], $11::text[], $12::bigint[], $13::bigint[],
-            $14::smallint[], $15::bytea[], $16::bytea[]) as n
+            $14::smallint[], $15::bytea[], $16::bytea[])
+    as n (id, tenant, workflow, business_key, definition_scope, definition_version,
+          definition_digest, start_id, traceparent, status, control, revision, armed_at_ms,
+          snapshot_schema, snapshot, journal_head)
 
 -- name: update_sagas
 -- Write the next revision of sagas that this transaction has locked; returns how many were written.
@@ -46,7 +49,9 @@ with changed as (
     set status = n.status, control = n.control, revision = n.revision,
         armed_at_ms = n.armed_at_ms, snapshot_schema = n.snapshot_schema, snapshot = n.snapshot,
         journal_head = n.journal_head, traceparent = coalesce(n.traceparent, s.traceparent),
-        updated_at = $10::timestamptz
+        updated_at = $10::timestamptz,
+        ended_at = case when n.status in ('COMPLETED', 'COMPENSATED', 'MANUALLY_CLOSED')
+                        then coalesce(s.ended_at, $10::timestamptz) end
     from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::smallint[],
                 $7::bytea[], $8::bytea[], $9::text[])
         as n (id, revision, status, control, armed_at_ms, snapshot_schema, snapshot, journal_head,

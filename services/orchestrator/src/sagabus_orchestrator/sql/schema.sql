@@ -49,7 +49,9 @@ create table saga (
     traceparent        text,
     start_id           text not null,
     created_at         timestamptz not null,
-    updated_at         timestamptz not null
+    updated_at         timestamptz not null,
+    -- Null until the end, and for what ended before there was this column.
+    ended_at           timestamptz
 ) with (
     -- Every transition updates its row: room on the page keeps the new version beside the old one.
     fillfactor = 60,

@@ -99,6 +99,7 @@ async def _put_away(conn: Connection, ended: Sequence[asyncpg.Record]) -> None:
         [row["created_at"] for row in ended],
         [row["updated_at"] for row in ended],
     )
+    await conn.execute(SQL["close_keys"], saga_ids, [row["status"] for row in ended])
     removed = await conn.fetchval(SQL["remove_ended"], saga_ids)
     if removed != len(ended):
         raise StoreError("lost_update", f"{len(ended) - removed} archived sagas were not removed")

@@ -9,7 +9,7 @@ from typing import Final
 
 from sagabus_core.engine import EXITS, Channel
 from sagabus_core.vocabulary import Control
-from sagabus_orchestrator.why.facts import Asked, Facts, Place, Record
+from sagabus_orchestrator.why.facts import Asked, Facts, Place, Record, Told
 
 __all__ = ["Explanation", "Point", "explain"]
 
@@ -53,9 +53,7 @@ def _points(facts: Facts) -> Iterator[Point]:
     if facts.archived_at is not None:
         yield Point("archive", f"in the archive since {facts.archived_at:%Y-%m-%d %H:%M:%S}")
     if saga.control is Control.PAUSED:
-        told = facts.paused
-        by = f" by {told.actor} at {told.at:%Y-%m-%d %H:%M:%S}: {told.reason}" if told else ""
-        yield Point("paused", f"paused{by}")
+        yield from _paused(facts.paused)
     for key, reason in saga.reasons.items():
         exits = ", ".join(sorted(EXITS[reason]))
         yield Point("manual", f"needs a person: {reason} ({key}); ways out: {exits}")
@@ -73,6 +71,13 @@ def _points(facts: Facts) -> Iterator[Point]:
         yield Point("finding", f"reconciler, {state}: {finding.fault}, {finding.detail}")
     if facts.bus.problem is not None:
         yield Point("kafka", f"Kafka not reachable: {facts.bus.problem}")
+
+
+def _paused(told: Told | None) -> Iterator[Point]:
+    by = f" by {told.actor} at {told.at:%Y-%m-%d %H:%M:%S}: {told.reason}" if told else ""
+    if told is not None and told.hold is not None:
+        yield Point("held", f"{told.hold} is held: what it would have issued was kept back")
+    yield Point("paused", f"paused{by}")
 
 
 def _about(item: Asked, facts: Facts) -> Iterator[Point]:
@@ -125,6 +130,8 @@ def _moved_by(facts: Facts) -> tuple[str, str]:
     saga = facts.saga
     if saga.status.is_terminal:
         return "nothing", f"nothing: it ended {saga.status}"
+    if saga.control is Control.PAUSED and facts.paused is not None and facts.paused.hold:
+        return "release", f"sagabus hold release {facts.paused.hold} --reason ..."
     if saga.control is Control.PAUSED:
         return "resume", f"sagabus resume {saga.business_key} --reason ..."
     if saga.reasons:

@@ -103,11 +103,12 @@ class Bus(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Who did something by hand, when and why."""
+    """Who did something by hand, when and why; `hold`: which hold paused the saga, if one did."""
 
     actor: str
     reason: str
     at: datetime
+    hold: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from sagabus_core import ids
 from sagabus_core.definitions import Definition
 from sagabus_messages import unpack_headers
 from sagabus_orchestrator.catalog import GLOBAL, Catalog, DefinitionRef
+from sagabus_orchestrator.holds import SQL as HOLDS
 from sagabus_orchestrator.queries import SagaDetail
 from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.upkeep.jobs import SQL as UPKEEP
@@ -51,7 +52,7 @@ class Gatherer:
         async with self._database.connection() as conn:
             records = await _records(conn, key)
             deferred = await conn.fetchrow(SQL["deferred_count"], saga.saga_id)
-            pause = await conn.fetchrow(SQL["last_pause"], saga.saga_id)
+            paused = await _paused(conn, saga.saga_id)
             findings = await conn.fetch(UPKEEP["findings"], saga.saga_id, _FINDINGS)
             now = await now_ms(conn)
         readers = self._wanted(open_steps, records)
@@ -64,7 +65,7 @@ class Gatherer:
             records=records,
             deferred=deferred["messages"] if deferred else 0,
             deferred_since_at=deferred["oldest_at"] if deferred else None,
-            paused=Told(pause["actor"], pause["reason"], pause["recorded_at"]) if pause else None,
+            paused=paused,
             findings=tuple(_finding(row) for row in findings),
             archived_at=detail.archived_at,
             bus=await self._bus.look(key, readers) if readers else NOT_ASKED,
@@ -91,6 +92,19 @@ class Gatherer:
         for record in records:
             wanted.setdefault(record.topic, "")
         return list(wanted.items())
+
+
+async def _paused(conn: Connection, saga_id: str) -> Told | None:
+    """Return who paused a saga last: an operator, or by way of a hold."""
+    hold = await conn.fetchrow(HOLDS["hold_of"], saga_id)
+    if hold is not None and hold["is_released"]:
+        reason = f"{hold['reason']} (released: it goes on within seconds)"
+        return Told(hold["actor"], reason, hold["held_at"])
+    if hold is not None:
+        name = f"{hold['target']} {hold['name']}"
+        return Told(hold["actor"], hold["reason"], hold["held_at"], name)
+    pause = await conn.fetchrow(SQL["last_pause"], saga_id)
+    return Told(pause["actor"], pause["reason"], pause["recorded_at"]) if pause else None
 
 
 async def _records(conn: Connection, key: bytes) -> tuple[Record, ...]:

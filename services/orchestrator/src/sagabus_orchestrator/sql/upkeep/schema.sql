@@ -29,13 +29,13 @@ create table reconciler_finding (
 comment on column reconciler_finding.repaired_at is 'Null: still broken when it was looked at last.';
 create index reconciler_finding_open on reconciler_finding (last_found_at) where repaired_at is null;
 
--- The reconciler's pages. All columns but the id change with transitions that no index lets be
--- heap-only anyway (status and armed time are indexed already).
+-- The reconciler's pages. All columns but the id change only with transitions that no index lets
+-- be heap-only anyway (status and armed time are indexed already).
 create index saga_unfinished on saga (id) include (status, control, armed_at_ms)
     where status not in ('COMPLETED', 'COMPENSATED', 'MANUALLY_CLOSED');
 
--- What is old enough for the archive.
-create index saga_finished on saga (updated_at, id)
+-- What may be old enough for the archive; no column of it changes until a saga ends.
+create index saga_ended on saga ((coalesce(ended_at, created_at)), id)
     where status in ('COMPLETED', 'COMPENSATED', 'MANUALLY_CLOSED');
 
 -- People name sagas by their business key.

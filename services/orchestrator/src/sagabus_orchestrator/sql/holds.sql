@@ -1,0 +1,51 @@
+-- name: set_hold
+-- Set a hold, unless the same one is set already; returns the id if it is new.
+insert into hold (id, target, name, tenant, actor, reason) values ($1, $2, $3, $4, $5, $6)
+on conflict (target, name, tenant) where released_at is null do nothing
+returning id
+
+-- name: release_hold
+-- Release a hold that is set; returns it.
+update hold set released_at = clock_timestamp(), released_by = $4, release_reason = $5
+where target = $1 and name = $2 and tenant = $3 and released_at is null
+returning id
+
+-- name: list_holds
+-- Return the holds that are set, and those that are released while sagas wait to go on.
+select h.id, h.target, h.name, h.tenant, h.actor, h.reason, h.set_at, h.released_at,
+       (select count(*) from held_saga s where s.hold_id = h.id) as sagas
+from hold h
+where h.released_at is null or exists (select from held_saga s where s.hold_id = h.id)
+order by h.set_at, h.id
+
+-- name: note_held
+-- Note which sagas were paused by which hold.
+insert into held_saga (hold_id, saga_id, held_at)
+select h.hold_id, h.saga_id, $3::timestamptz from unnest($1::uuid[], $2::uuid[]) as h (hold_id, saga_id)
+on conflict do nothing
+
+-- name: let_go
+-- Return sagas that released holds have paused, with what resuming them needs.
+select d.hold_id, d.saga_id, s.tenant, h.released_by, h.release_reason
+from held_saga d
+join hold h on h.id = d.hold_id
+left join saga s on s.id = d.saga_id
+where h.released_at is not null
+order by d.saga_id
+limit $1
+
+-- name: gone_on
+-- Forget that a hold paused a saga.
+delete from held_saga where hold_id = $1 and saga_id = $2
+
+-- name: hold_of
+-- Return the hold that paused a saga.
+select h.target, h.name, h.actor, h.reason, d.held_at, h.released_at is not null as is_released
+from held_saga d join hold h on h.id = d.hold_id
+where d.saga_id = $1
+order by d.held_at desc limit 1
+
+-- name: count_holds
+-- Count the holds that are set, and the sagas that holds have paused.
+select (select count(*) from hold where released_at is null) as holds,
+       (select count(*) from held_saga) as sagas

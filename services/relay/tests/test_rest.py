@@ -1,0 +1,103 @@
+"""Between two looks: the gap after work, sleep once the bell is held, polling without it."""
+
+import asyncio
+
+import pytest
+
+from sagabus_relay.pace import Pace, PacePolicy
+from sagabus_relay.rest import BUSY_ROUNDS, Look, NoBell, Rest
+from sagabus_store import StoreUnavailable
+
+EMPTY, WORK, HELD_TOPIC = Look(0, 0, 10, 1), Look(3, 3, 10, 1), Look(3, 0, 10, 1)
+
+
+class Bell:
+    """A bell whose state the test sets."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.free = True
+        self.rings = True
+        self.log: list[str] = []
+
+    def clear(self) -> None: ...
+
+    async def hold(self) -> bool:
+        self.log.append("hold")
+        if self.log.count("hold") > 1 and not self.rings:
+            raise StoreUnavailable("x", "x")
+        self.held = self.free
+        return self.held
+
+    async def let_go(self) -> None:
+        self.log.append("let_go")
+        self.held = False
+
+    async def wait(self, ms: float) -> bool:
+        self.log.append("sleep")
+        return self.rings
+
+    def wake(self) -> None: ...
+
+    async def close(self) -> None:
+        self.log.append("close")
+        self.held = False
+
+
+def rest(bell: Bell | NoBell) -> Rest:
+    times = iter(range(0, 10**9, 10_000))
+    return Rest(Pace(PacePolicy(0, 0.01, 0.01)), bell, asyncio.Event(), lambda: float(next(times)))
+
+
+async def run(subject: Rest, *looks: Look, may_sleep: bool = True) -> None:
+    for look in looks:
+        subject.before()
+        await subject.after(look, may_sleep=may_sleep)
+
+
+async def test_an_empty_look_takes_the_bell_and_only_a_second_one_sleeps() -> None:
+    bell = Bell()
+    await run(rest(bell), WORK, EMPTY)
+    assert bell.log == ["hold"]
+    await run(rest(bell), EMPTY)
+    assert bell.log == ["hold", "sleep"]
+
+
+async def test_a_bell_that_somebody_else_has_is_no_reason_to_sleep() -> None:
+    bell = Bell()
+    bell.free = False
+    await run(rest(bell), EMPTY, EMPTY)
+    assert bell.log == ["hold", "hold"]
+
+
+@pytest.mark.parametrize(("look", "may_sleep"), [(HELD_TOPIC, True), (EMPTY, False)])
+async def test_what_waits_for_a_time_is_not_slept_over(look: Look, may_sleep: bool) -> None:
+    bell = Bell()
+    await run(rest(bell), EMPTY, look, may_sleep=may_sleep)
+    assert "sleep" not in bell.log
+
+
+async def test_sustained_work_lets_the_bell_go() -> None:
+    bell = Bell()
+    await run(rest(bell), EMPTY, *[WORK] * (BUSY_ROUNDS - 1))
+    assert bell.held
+    await run(rest(bell), *[WORK] * BUSY_ROUNDS)
+    assert not bell.held
+
+
+async def test_rows_that_nobody_rang_for_mean_a_new_bell() -> None:
+    bell = Bell()
+    bell.rings = False
+    await run(rest(bell), EMPTY, EMPTY, WORK)
+    assert bell.log == ["hold", "sleep", "close"]
+
+
+async def test_a_bell_that_is_away_is_given_up_and_the_outbox_polled() -> None:
+    bell = Bell()
+    bell.rings, bell.free = False, False
+    await run(rest(bell), EMPTY, EMPTY)
+    assert bell.log == ["hold", "hold", "close"]
+
+
+async def test_without_a_bell_nobody_sleeps() -> None:
+    await run(rest(NoBell()), EMPTY, EMPTY, WORK)

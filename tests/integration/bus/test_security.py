@@ -1,0 +1,146 @@
+"""Producer, consumer and admin through a real listener with TLS and SASL; and those it refuses."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sagabus_bus import (
+    BusMisconfigured,
+    BusUnavailable,
+    KafkaConnection,
+    KafkaSecurity,
+    Published,
+    Publisher,
+    PublisherOptions,
+    Tail,
+    TopicAdmin,
+)
+from sagabus_messages import OutboxRow
+from sagabus_testkit.stack import Kafka
+from sagabus_testkit.stack.home import StackHome
+from sagabus_testkit.stack.kafka import SecureListener
+from sagabus_testkit.stack.local_kafka import local_kafka
+from sagabus_testkit.stack.secure_kafka import KafkaUser, make_authority
+
+from .support import spec
+
+SECRET = "correct-horse-battery"
+USERS = (
+    KafkaUser("PLAIN", "orders", SECRET),
+    KafkaUser("SCRAM-SHA-256", "billing", SECRET),
+    KafkaUser("SCRAM-SHA-512", "shipping", SECRET),
+)
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Kafka]:
+    with ExitStack() as stack:
+        home = StackHome(f"secure-{os.getpid()}")
+        stack.callback(home.close)
+        kafka = local_kafka(home, {}, USERS)
+        kafka.start()
+        stack.callback(kafka.kill)
+        yield kafka
+
+
+@pytest.fixture
+def listener(broker: Kafka) -> SecureListener:
+    assert broker.secure is not None
+    return broker.secure
+
+
+def connect(listener: SecureListener, user: KafkaUser = USERS[2]) -> KafkaConnection:
+    security = KafkaSecurity(
+        protocol="sasl_ssl",
+        ca_file=listener.ca_file,
+        mechanism=user.mechanism,
+        username=user.name,
+        password=user.password,
+    )
+    return KafkaConnection(listener.bootstrap, "test", 5_000, security)
+
+
+async def publish(connection: KafkaConnection, topic: str) -> object:
+    publisher = Publisher(connection, PublisherOptions(transactional_id=topic))
+    try:
+        return (await publisher.publish([OutboxRow(topic, b"k", (), b"v")]))[0]
+    finally:
+        await publisher.close()
+
+
+@pytest.mark.parametrize("user", USERS, ids=lambda user: user.mechanism)
+async def test_every_client_gets_through(
+    listener: SecureListener, topic_prefix: str, user: KafkaUser
+) -> None:
+    connection, topic = connect(listener, user), f"{topic_prefix}.orders"
+    async with TopicAdmin(connection) as admin:
+        await admin.ensure([spec(topic)])
+    assert isinstance(await publish(connection, topic), Published)
+    async with Tail(connection, [topic], begin="beginning") as tail:
+        (record,) = await tail.poll(wait_ms=10_000)
+    assert record.value == b"v"
+
+
+async def refusal(connection: KafkaConnection) -> str:
+    """Return why an admin client and a producer cannot start: both for the same reason."""
+    with pytest.raises(BusMisconfigured) as found:
+        async with TopicAdmin(connection):
+            pass
+    with pytest.raises(BusMisconfigured) as again:
+        await publish(connection, "orders")
+    assert found.value.code == again.value.code == "bus_misconfigured"
+    text = f"{found.value!r} {again.value!r} {connection!r}"
+    assert SECRET not in text
+    return found.value.detail
+
+
+@pytest.mark.parametrize("user", USERS, ids=lambda user: user.mechanism)
+async def test_a_wrong_password(
+    listener: SecureListener, user: KafkaUser, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = replace(user, password=f"{SECRET}-not")
+    assert "SaslAuthenticationFailed" in await refusal(connect(listener, wrong))
+    assert SECRET not in caplog.text
+
+
+async def test_a_user_of_another_mechanism(listener: SecureListener) -> None:
+    await refusal(connect(listener, replace(USERS[0], mechanism="SCRAM-SHA-512")))
+
+
+async def test_a_certificate_of_somebody_else(listener: SecureListener, tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_bytes(make_authority().certificate_pem)
+    strange = replace(listener, ca_file=other)
+    assert "CERTIFICATE_VERIFY_FAILED" in await refusal(connect(strange))
+
+
+async def test_the_name_in_the_certificate_counts(listener: SecureListener) -> None:
+    renamed = replace(listener, bootstrap=listener.bootstrap.replace("127.0.0.1", "localhost"))
+    assert "CERTIFICATE_VERIFY_FAILED" in await refusal(connect(renamed))
+
+
+async def test_tls_to_a_listener_without(listener: SecureListener, broker: Kafka) -> None:
+    plain = replace(listener, bootstrap=broker.bootstrap)
+    with pytest.raises((BusMisconfigured, BusUnavailable)):
+        async with TopicAdmin(connect(plain)):
+            pass
+
+
+async def test_a_file_that_is_no_certificate(listener: SecureListener, tmp_path: Path) -> None:
+    nonsense = tmp_path / "nonsense.pem"
+    nonsense.write_text("nonsense")
+    assert "SAGABUS_KAFKA_CA_FILE" in await refusal(connect(replace(listener, ca_file=nonsense)))
+
+
+async def test_a_broker_that_is_away_is_told_as_one_all_the_same(listener: SecureListener) -> None:
+    async with asyncio.timeout(60):
+        with pytest.raises(BusUnavailable):
+            async with TopicAdmin(connect(replace(listener, bootstrap="127.0.0.1:1"))):
+                pass
