@@ -24,7 +24,7 @@ Line = Callable[..., Awaitable[tuple[int, dict[str, Any]]]]
 @pytest.fixture
 async def url(api: Api) -> AsyncIterator[str]:
     """Where the API answers on a real port."""
-    server = HttpServer(api.app, "127.0.0.1", 0, 100)
+    server = HttpServer(api.app, "127.0.0.1", 0)
     server.listen()
     serving = asyncio.create_task(server.run(Pulse("http", 60_000, api.backend.stopping)))
     yield f"http://127.0.0.1:{server.port}"
