@@ -102,7 +102,7 @@ async def _read(system: System, parts: Mapping[str, Part]) -> dict[str, Played]:
     found: dict[str, Played] = {}
     for name, part in parts.items():
         detail = await reader.find("saga-1", "default", name)
-        story = "\n".join(str(line) for line in timeline(detail.facts))
+        story = "\n".join(str(line) for line in timeline(fact.body for fact in detail.facts))
         found[name] = Played(Saga(detail.snapshot, tuple(part.calls), None, story), part)
     await database.close()
     return found

@@ -51,8 +51,8 @@ async def test_limits_are_set_and_removed_both_ways(rig: Rig, line: Line, way: s
     assert await both(line, "quotas", "show", "acme") == said
     said = await once(line, way, "quotas", "remove", "acme", "running", "--reason", "over")
     assert [each["action"] for each in said["limits"]] == ["start"]
-    newest = ("audit", "list", "--where", "tenant=acme", "--where", "kind=quota:remove")
-    row = (await once(line, "direct", *newest))["rows"][-1]
+    acts = ("audit", "list", "--where", "tenant=acme", "--where", "kind=quota:set")
+    row = (await once(line, "direct", *acts))["rows"][-1]
     assert (row["reason"], row["detail"] != "") == ("over", True)
     assert (row["actor"] == "key:admin") is (way == "api")
 

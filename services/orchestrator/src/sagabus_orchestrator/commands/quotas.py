@@ -88,7 +88,7 @@ def list_limits(
 ) -> None:
     """List the limits of all tenants; a tenant without one is not limited.
 
-    Works on the orchestrator's database itself, not through the API.
+    Works on the database itself, not through the API.
     """
     found = with_database(lambda database: Tenants(database).limits(None, behind, limit))
     rows = [{"tenant": each.tenant, **LimitAnswer.of(each).model_dump()} for each in found]
