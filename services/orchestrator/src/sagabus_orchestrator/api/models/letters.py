@@ -17,6 +17,7 @@ from sagabus_orchestrator.api.models.fields import (
     at,
 )
 from sagabus_orchestrator.letters import Letter
+from sagabus_orchestrator.redrive import LetterOutcome
 
 __all__ = [
     "DeedAnswer",
@@ -34,12 +35,14 @@ State = Literal["open", "redriven", "discarded"]
 class LettersQuestion(Question):
     """Which letters; what is left out does not restrict, but for `state`."""
 
+    tenant: Key | None = None
+    """Whose saga it is, else whom the letter itself names."""
     state: Literal["open", "redriven", "discarded", "any"] = "open"
     topic: str | None = Field(default=None, min_length=1, max_length=249)
     code: str | None = Field(default=None, min_length=1, max_length=100)
     kind: str | None = Field(default=None, min_length=1, max_length=40)
     saga_id: SagaId | None = None
-    limit: int = Field(default=50, ge=1, le=500)
+    limit: int = Field(default=50, ge=1, le=1_000)
     cursor: str | None = Field(default=None, max_length=400)
 
 
@@ -51,6 +54,7 @@ class LetterAnswer(Answer):
     partition: int
     offset: int
     kind: str
+    tenant: str | None
     saga_id: str | None
     code: str
     detail: str
@@ -143,6 +147,17 @@ class DeedAnswer(Answer):
     repeated: bool
     dry_run: bool
 
+    @classmethod
+    def of(cls, done: LetterOutcome, operation_id: str, *, dry_run: bool) -> DeedAnswer:
+        """Return what was done as callers see it."""
+        return cls(
+            id=done.letter.id,
+            effect=done.effect,
+            operation_id=operation_id,
+            repeated=done.repeated,
+            dry_run=dry_run,
+        )
+
 
 def _fields(letter: Letter) -> dict[str, Any]:
     topic, partition, offset = letter.place
@@ -152,6 +167,7 @@ def _fields(letter: Letter) -> dict[str, Any]:
         "partition": partition,
         "offset": offset,
         "kind": letter.kind,
+        "tenant": letter.tenant,
         "saga_id": letter.saga_id,
         "code": letter.reason.code,
         "detail": letter.reason.detail,

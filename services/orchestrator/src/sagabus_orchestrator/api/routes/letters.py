@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import uuid
 from typing import Annotated
 
 from fastapi import Query
 
 from sagabus_core.canonical import sha256_hex
-from sagabus_core.errors import InvalidValue
 from sagabus_orchestrator import letters
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import Permission, Principal
+from sagabus_orchestrator.api.letter_pages import read_letter, read_page
 from sagabus_orchestrator.api.models.fields import SagaId
 from sagabus_orchestrator.api.models.letters import (
     DeedAnswer,
     DiscardQuestion,
-    LetterAnswer,
     LetterDetail,
     LetterPage,
     LettersQuestion,
@@ -27,7 +24,7 @@ from sagabus_orchestrator.api.models.letters import (
 )
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.letters import Deed, Letter, LetterFilter
-from sagabus_orchestrator.redrive import LetterOutcome
+from sagabus_orchestrator.queries import SagaFilter
 
 __all__ = ["router"]
 
@@ -45,15 +42,8 @@ async def list_letters(
     """
     state = None if asked.state == "any" else asked.state
     wanted = LetterFilter(state, asked.topic, asked.code, asked.kind, asked.saga_id)
-    beyond = _place(asked.cursor) if asked.cursor is not None else None
-    tenants = caller.tenants.as_filter()
-    async with services.database.connection() as conn:
-        found = await letters.page(conn, wanted, asked.limit + 1, beyond, tenants)
-    page = found[: asked.limit]
-    return LetterPage(
-        dead_letters=list(map(LetterAnswer.of, page)),
-        next_cursor=_cursor(page[-1]) if len(found) > asked.limit else None,
-    )
+    tenants = SagaFilter(asked.tenant, tenants=caller.tenants.as_filter()).owners
+    return await read_page(services.database, wanted, asked.limit, asked.cursor, tenants)
 
 
 @router.get("/dead-letters/{letter_id}", response_model=LetterDetail, responses=refusals(404))
@@ -61,9 +51,7 @@ async def list_letters(
 async def get_letter(letter_id: SagaId, caller: Caller, services: Services) -> LetterDetail:
     """Return one dead letter: the record, why it failed, what was done to it."""
     letter = await _seen(services, caller, letter_id)
-    async with services.database.connection() as conn:
-        history = await letters.history(conn, letter)
-    return LetterDetail.of_letter(letter, [dict(row) for row in history])
+    return await read_letter(services.database, letter.id)
 
 
 @router.post(
@@ -87,7 +75,7 @@ async def redrive_letter(
         edited=edited,
     )
     done = await services.letters().perform(letter_id, deed, dry_run=question.dry_run)
-    return _done(done, deed, dry_run=question.dry_run)
+    return DeedAnswer.of(done, deed.operation_id, dry_run=question.dry_run)
 
 
 @router.post(
@@ -104,7 +92,7 @@ async def discard_letter(
     operation_id = question.operation_id or str(uuid.uuid4())
     deed = Deed("discard", operation_id, caller.actor, question.reason, "discard")
     done = await services.letters().perform(letter_id, deed, dry_run=question.dry_run)
-    return _done(done, deed, dry_run=question.dry_run)
+    return DeedAnswer.of(done, deed.operation_id, dry_run=question.dry_run)
 
 
 async def _seen(services: Backend, caller: Principal, letter_id: str) -> Letter:
@@ -114,30 +102,3 @@ async def _seen(services: Backend, caller: Principal, letter_id: str) -> Letter:
     if not caller.tenants.everyone and (owner is None or not caller.sees(owner)):
         raise letters.unknown(letter_id)
     return letter
-
-
-def _done(done: LetterOutcome, deed: Deed, *, dry_run: bool) -> DeedAnswer:
-    return DeedAnswer(
-        id=done.letter.id,
-        effect=done.effect,
-        operation_id=deed.operation_id,
-        repeated=done.repeated,
-        dry_run=dry_run,
-    )
-
-
-def _cursor(letter: Letter) -> str:
-    topic, partition, offset = letter.place
-    return base64.urlsafe_b64encode(f"{partition} {offset} {topic}".encode()).decode().rstrip("=")
-
-
-def _place(cursor: str) -> tuple[str, int, int]:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        partition, offset, topic = base64.urlsafe_b64decode(padded).decode("ascii").split(" ", 2)
-        place = (topic, int(partition), int(offset))
-    except (ValueError, binascii.Error) as cause:
-        raise InvalidValue("invalid_cursor", "take the cursor from the page before") from cause
-    if not 0 <= place[1] < 2**31 or not 0 <= place[2] < 2**63 or "\0" in topic:
-        raise InvalidValue("invalid_cursor", "take the cursor from the page before")
-    return place

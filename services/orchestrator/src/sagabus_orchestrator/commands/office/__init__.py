@@ -13,6 +13,7 @@ from sagabus_cli import Api, current_connection
 from sagabus_orchestrator.commands.office.direct import DirectOffice
 from sagabus_orchestrator.commands.office.ports import (
     Document,
+    LetterOrder,
     Limited,
     Listing,
     Office,
@@ -24,6 +25,7 @@ from sagabus_orchestrator.commands.office.remote import RemoteOffice
 
 __all__ = [
     "Document",
+    "LetterOrder",
     "Limited",
     "Listing",
     "Office",

@@ -38,6 +38,7 @@ from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
 from sagabus_orchestrator.commands.groups import chosen_readers
 from sagabus_orchestrator.commands.office.evidence import DirectEvidence
+from sagabus_orchestrator.commands.office.letters import DirectLetters
 from sagabus_orchestrator.commands.office.limits import DirectLimits
 from sagabus_orchestrator.commands.office.ports import (
     Document,
@@ -67,7 +68,7 @@ _PLAIN: Final[Mapping[OperationKind, Callable[[Operation], ManagementEvent]]] = 
 }
 
 
-class DirectOffice(DirectEvidence, DirectLimits):
+class DirectOffice(DirectEvidence, DirectLimits, DirectLetters):
     """Opens the database for each answer; whoever may read its DSN may do all of this."""
 
     def sagas(self, wanted: Listing) -> Document:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sagabus_core.engine import OperationKind
+from sagabus_core.errors import SagabusError
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_orchestrator.audit.pages import Wanted
 from sagabus_orchestrator.catalog import DefinitionRef
+from sagabus_orchestrator.letters import LetterFilter
 from sagabus_orchestrator.quotas import Action
 
 __all__ = [
+    "DeedDone",
     "Document",
+    "LetterOrder",
     "Limited",
     "Listing",
     "Office",
@@ -66,6 +70,23 @@ class Order:
     evidence: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LetterOrder:
+    """What to do to dead letters, named (ids or places) or, if `wanted` is given, by that."""
+
+    kind: Literal["redrive", "discard"]
+    names: Sequence[str]
+    wanted: LetterFilter | None
+    reason: str
+    operation_id: str
+    edited: bytes | None = None
+    dry_run: bool = False
+
+
+DeedDone: TypeAlias = tuple[Document, Document | SagabusError]
+"""A letter (`LetterAnswer`), and what was done to it (`DeedAnswer`) or why nothing was."""
+
+
 class Office(Protocol):
     """Answers commands. Raises what the way raises: errors of the store, or `CliError`s."""
 
@@ -112,3 +133,12 @@ class Office(Protocol):
 
     def remove_quota(self, tenant: str, what: Sequence[Limited], reason: str) -> Document:
         """Take limits of a tenant away: `QuotaAnswer`."""
+
+    def letters(self, wanted: LetterFilter, limit: int, cursor: str | None) -> Document:
+        """Return dead letters by place: `LetterPage`."""
+
+    def letter(self, name: str) -> Document:
+        """Return the dead letter of an id or place: `LetterDetail`."""
+
+    def handle(self, order: LetterOrder) -> list[DeedDone]:
+        """Redrive or discard dead letters by place; one that is refused does not stop others."""

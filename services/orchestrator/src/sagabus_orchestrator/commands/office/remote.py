@@ -15,6 +15,7 @@ from sagabus_orchestrator.api.attestations import question_of
 from sagabus_orchestrator.catalog import DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
 from sagabus_orchestrator.commands.office.evidence import RemoteEvidence
+from sagabus_orchestrator.commands.office.letters import RemoteLetters
 from sagabus_orchestrator.commands.office.limits import RemoteLimits
 from sagabus_orchestrator.commands.office.ports import (
     Document,
@@ -36,7 +37,7 @@ _PATHS: Final = {
 }
 
 
-class RemoteOffice(RemoteEvidence, RemoteLimits):
+class RemoteOffice(RemoteEvidence, RemoteLimits, RemoteLetters):
     """Asks the API; the audit names the caller of its key or token."""
 
     def __init__(self, api: Api) -> None:
