@@ -1,8 +1,8 @@
 """The order workflow with patience: its budgets end long after the faults of a campaign do.
 
-A workflow says how long it goes on asking before a person is called, minutes in the demo. Chaos asks
-another question, whether everything converges by itself, and outages that follow each other may
-last longer than minutes: then `manual` would only say that they did.
+A workflow says how long it goes on asking before a person is called; in the demo, minutes. Chaos
+asks another question, whether everything converges by itself, and outages that follow each other
+may last longer than minutes: then `manual` would only say that they did.
 """
 
 from __future__ import annotations
