@@ -36,6 +36,8 @@ from sagabus_orchestrator.audit.trail import By
 from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
 from sagabus_orchestrator.commands.groups import chosen_readers
+from sagabus_orchestrator.commands.office.evidence import DirectEvidence
+from sagabus_orchestrator.commands.office.limits import DirectLimits
 from sagabus_orchestrator.commands.office.ports import (
     Document,
     Listing,
@@ -63,7 +65,7 @@ _PLAIN: Final[Mapping[OperationKind, Callable[[Operation], ManagementEvent]]] = 
 }
 
 
-class DirectOffice:
+class DirectOffice(DirectEvidence, DirectLimits):
     """Opens the database for each answer; whoever may read its DSN may do all of this."""
 
     def sagas(self, wanted: Listing) -> Document:

@@ -14,6 +14,8 @@ from sagabus_messages.strict_json import dump
 from sagabus_orchestrator.api.attestations import question_of
 from sagabus_orchestrator.catalog import DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
+from sagabus_orchestrator.commands.office.evidence import RemoteEvidence
+from sagabus_orchestrator.commands.office.limits import RemoteLimits
 from sagabus_orchestrator.commands.office.ports import (
     Document,
     Listing,
@@ -33,7 +35,7 @@ _PATHS: Final = {
 }
 
 
-class RemoteOffice:
+class RemoteOffice(RemoteEvidence, RemoteLimits):
     """Asks the API; the audit names the caller of its key or token."""
 
     def __init__(self, api: Api) -> None:
