@@ -33,7 +33,7 @@ from sagabus_orchestrator.audit.trail import Act, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
-from sagabus_orchestrator.holds import Holds
+from sagabus_orchestrator.holds import Holds, forget
 from sagabus_orchestrator.recovery import EarlyResults, present
 from sagabus_orchestrator.works import Rejected, received, stored_record, stored_result
 from sagabus_runtime import Tracing
@@ -113,8 +113,7 @@ class Operations:
             earlier = await self._earlier(conn, tenant, saga_id, event)
             if earlier is not None:
                 return earlier
-            act = operation_act(tenant, saga_id, event)
-            act = replace(act, workflow=entry.snapshot.workflow)
+            act = replace(operation_act(tenant, saga_id, event), workflow=entry.snapshot.workflow)
             outcome = await self._apply(conn, entry, event, act, permit)
         entry.end_spans()
         return outcome
@@ -195,6 +194,7 @@ class Operations:
             # What was seen and expected was the saga as it stood before the deferred results.
             early.letters += await self._apply_deferred(conn, entry, now, write=True)
             decision = decide(entry.definition, entry.snapshot, _checked(event), now)
+            await forget(conn, entry.snapshot.saga_id)
         Holds.of(here.holds).check(entry.snapshot, decision)
         entry.take(decision, scene)
         if isinstance(event, ManualClose):
