@@ -1,14 +1,20 @@
 """Fixtures of the API's integration tests."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from tests.integration.orchestrator.support import Rig, open_rig, order, prepare
 
+from sagabus_cli import app
+from sagabus_orchestrator.api.server import HttpServer
+from sagabus_runtime import Pulse
 from sagabus_testkit.stack import Postgres
 
+from .lines import Line
 from .support import Api, open_api
 
 
@@ -36,3 +42,32 @@ async def rig(prepared: str) -> AsyncIterator[Rig]:
 async def api(rig: Rig) -> AsyncIterator[Api]:
     async with open_api(rig) as opened:
         yield opened
+
+
+@pytest.fixture
+async def url(api: Api) -> AsyncIterator[str]:
+    """Where the API answers on a real port."""
+    server = HttpServer(api.app, "127.0.0.1", 0)
+    server.listen()
+    serving = asyncio.create_task(server.run(Pulse("http", 60_000, api.backend.stopping)))
+    yield f"http://127.0.0.1:{server.port}"
+    api.backend.stopping.set()
+    await serving
+
+
+@pytest.fixture
+def line(
+    url: str, prepared: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Line:
+    """Run a command line one way and return its exit code and document."""
+    monkeypatch.setenv("SAGABUS_TOPIC_PREFIX", "")
+
+    async def run(way: str, *words: str, who: str = "admin") -> tuple[int, dict[str, Any]]:
+        monkeypatch.setenv("SAGABUS_API_KEY", who)
+        place = ["--api", url] if way == "api" else ["--postgres", prepared]
+        capsys.readouterr()
+        code = await asyncio.to_thread(app.run, ["--json", *place, *words])
+        said = capsys.readouterr()
+        return code, json.loads(said.out)
+
+    return run

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,60 +10,8 @@ from tests.integration.orchestrator.support import Rig, commands, order
 
 from sagabus_cli import app
 from sagabus_core.vocabulary import ResultStatus
-from sagabus_orchestrator.api.server import HttpServer
-from sagabus_runtime import Pulse
 
-from .support import Api
-
-USAGE, UNREACHABLE, REFUSED, NOT_PERMITTED = 2, 3, 4, 6
-WHY = ("--reason", "a ticket")
-Line = Callable[..., Awaitable[tuple[int, dict[str, Any]]]]
-
-
-@pytest.fixture
-async def url(api: Api) -> AsyncIterator[str]:
-    """Where the API answers on a real port."""
-    server = HttpServer(api.app, "127.0.0.1", 0)
-    server.listen()
-    serving = asyncio.create_task(server.run(Pulse("http", 60_000, api.backend.stopping)))
-    yield f"http://127.0.0.1:{server.port}"
-    api.backend.stopping.set()
-    await serving
-
-
-@pytest.fixture
-def line(
-    url: str, prepared: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Line:
-    """Run a command line one way and return its exit code and document."""
-    monkeypatch.setenv("SAGABUS_TOPIC_PREFIX", "")
-
-    async def run(way: str, *words: str, who: str = "admin") -> tuple[int, dict[str, Any]]:
-        monkeypatch.setenv("SAGABUS_API_KEY", who)
-        place = ["--api", url] if way == "api" else ["--postgres", prepared]
-        capsys.readouterr()
-        code = await asyncio.to_thread(app.run, ["--json", *place, *words])
-        said = capsys.readouterr()
-        return code, json.loads(said.out)
-
-    return run
-
-
-async def both(line: Line, *words: str, code: int = 0) -> dict[str, Any]:
-    """Read both ways: what is said must be the same."""
-    direct = await line("direct", *words)
-    through = await line("api", *words)
-    assert through == direct
-    assert direct[0] == code, direct[1]
-    return direct[1]
-
-
-async def once(
-    line: Line, way: str, *words: str, code: int = 0, who: str = "admin"
-) -> dict[str, Any]:
-    ended, said = await line(way, *words, who=who)
-    assert ended == code, said
-    return said
+from .lines import NOT_PERMITTED, REFUSED, UNREACHABLE, USAGE, WHY, Line, both, once
 
 
 async def test_reading_says_the_same_both_ways(rig: Rig, line: Line) -> None:

@@ -64,9 +64,9 @@ class Api:
         """Set something."""
         return self._ask("PUT", path, json=dict(body))
 
-    def delete(self, path: str) -> dict[str, Any]:
+    def delete(self, path: str, params: Mapping[str, str]) -> dict[str, Any]:
         """Take something away."""
-        return self._ask("DELETE", path)
+        return self._ask("DELETE", path, params=dict(params))
 
     def _ask(self, method: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - httpx's own
         import httpx  # noqa: PLC0415

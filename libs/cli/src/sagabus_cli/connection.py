@@ -90,6 +90,13 @@ class Connection:
         named = self.postgres or os.environ.get("SAGABUS_POSTGRES")
         if named:
             return checked_dsn(named, "--postgres or SAGABUS_POSTGRES")
+        if not self.direct and (self.api_url or os.environ.get("SAGABUS_API")):
+            # The stack of this machine is not what an API somewhere else stands for.
+            raise NotReachable(
+                "no_postgres",
+                "this command works on the orchestrator's database itself, and only an API is "
+                "named: name the database by --postgres or SAGABUS_POSTGRES",
+            )
         server = _dev_stack("postgres")
         if server is None:
             raise NotReachable(

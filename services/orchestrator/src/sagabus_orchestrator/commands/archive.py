@@ -20,7 +20,11 @@ from sagabus_store import Database
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Move ended sagas to the archive; drop old journals.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Move ended sagas to the archive; drop old journals.\n\n"
+    "Works on the database itself, not through the API.",
+)
 
 
 @app.command()

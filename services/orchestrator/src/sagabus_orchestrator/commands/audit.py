@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 import typer
 
 from sagabus_cli import Output, UsageError, current_output
-from sagabus_orchestrator.audit.pages import AuditRow, FactPages, FactRow, Page, Wanted
-from sagabus_orchestrator.audit.trail import Trail
-from sagabus_orchestrator.commands.session import utc, with_database
+from sagabus_orchestrator.audit.pages import Wanted
+from sagabus_orchestrator.commands.office import Document, open_office
+from sagabus_orchestrator.commands.session import utc
+from sagabus_orchestrator.commands.text import moment
 from sagabus_orchestrator.commands.verify import verify
-from sagabus_store import Database
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Who did what and why; journals, and their proof.")
 app.command()(verify)
-T = TypeVar("T")
 
-PATIENCE_MS = 2_000
 _NAMES = ("tenant", "workflow", "saga", "kind", "actor", "outcome")
 Where = Annotated[
     list[str] | None,
@@ -49,20 +46,19 @@ def list_acts(
 ) -> None:
     """List management operations, the oldest first: who asked for what, why, and the outcome."""
     wanted = _wanted(where, since, until)
-
-    async def work(database: Database) -> tuple[Page[AuditRow], int]:
-        page = await FactPages(database, PATIENCE_MS).audit(wanted, limit, cursor)
-        return page, await Trail(database).withheld()
-
-    page, withheld = with_database(work)
+    with open_office() as office:
+        page = office.audit(wanted, limit, cursor)
     output = current_output()
     output.table(
-        {**_document(page, [_plain(row) for row in page.rows]), "withheld": withheld},
+        page,
         ("seq", "at", "actor", "what", "subject", "outcome", "reason"),
-        [_act_line(row) for row in page.rows],
+        [_act_line(row) for row in page["rows"]],
+        empty="no such operation",
     )
-    if withheld:
-        output.note(f"{withheld} refusals came too fast to be written; the next row will say so")
+    if page["withheld"]:
+        output.note(
+            f"{page['withheld']} refusals came too fast to be written; the next row will say so"
+        )
     _tell_rest(output, page)
 
 
@@ -76,16 +72,14 @@ def facts(
 ) -> None:
     """List journal facts of all sagas by their global number, the oldest first."""
     wanted = _wanted(where, since, until)
-
-    async def work(database: Database) -> Page[FactRow]:
-        return await FactPages(database, PATIENCE_MS).facts(wanted, limit, cursor)
-
-    page = with_database(work)
+    with open_office() as office:
+        page = office.facts(wanted, limit, cursor)
     output = current_output()
     output.table(
-        _document(page, [_plain(row) for row in page.rows]),
+        page,
         ("seq", "at", "business key", "rev", "fact", "subject", "to"),
-        [_fact_line(row) for row in page.rows],
+        [_fact_line(row) for row in page["rows"]],
+        empty="no such fact",
     )
     _tell_rest(output, page)
 
@@ -125,38 +119,25 @@ def _outcome(text: str | None) -> Literal["done", "refused"] | None:
             raise UsageError("usage", "outcome= is done or refused")
 
 
-def _document(page: Page[T], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "rows": rows,
-        "cursor": page.cursor,
-        "more": page.more,
-        "held": asdict(page.held) if page.held else None,
-        "begins_on": page.begins_on.isoformat() if page.begins_on else None,
-    }
+def _act_line(row: Document) -> tuple[str, ...]:
+    outcome = f"refused: {row['code']}" if row["outcome"] == "refused" else row["detail"]
+    at = f"{moment(row['recorded_at']):%Y-%m-%d %H:%M:%S}"
+    return (str(row["seq"]), at, row["actor"], row["kind"], row["subject"], outcome, row["reason"])
 
 
-def _plain(row: AuditRow | FactRow) -> dict[str, Any]:
-    return {**asdict(row), "recorded_at": row.recorded_at.isoformat()}
+def _fact_line(row: Document) -> tuple[str, ...]:
+    fact = row["fact"] or {"kind": "UNREADABLE"}
+    told = [str(fact.get(name) or "") for name in ("kind", "subject", "to")]
+    key = row["business_key"] or row["saga_id"]
+    at = f"{moment(row['recorded_at']):%Y-%m-%d %H:%M:%S}"
+    return (str(row["seq"]), at, key, str(row["revision"]), *told)
 
 
-def _act_line(row: AuditRow) -> tuple[str, ...]:
-    outcome = f"refused: {row.code}" if row.outcome == "refused" else row.detail
-    at = f"{row.recorded_at:%Y-%m-%d %H:%M:%S}"
-    return (str(row.seq), at, row.actor, row.kind, row.subject, outcome, row.reason)
-
-
-def _fact_line(row: FactRow) -> tuple[str, ...]:
-    body = row.body or {"kind": "UNREADABLE"}
-    told = [str(body.get(name) or "") for name in ("kind", "subject", "to")]
-    key = row.business_key or row.saga_id
-    return (str(row.seq), f"{row.recorded_at:%Y-%m-%d %H:%M:%S}", key, str(row.revision), *told)
-
-
-def _tell_rest(output: Output, page: Page[T]) -> None:
-    if page.held is not None:
-        held = page.held
-        who = f"{held.application or 'a session'} (pid {held.pid}, database {held.database})"
-        output.note(f"newer rows are held back for {held.since_ms / 1000:.1f} s by {who}")
-    if page.more:
+def _tell_rest(output: Output, page: Document) -> None:
+    if (held := page["held"]) is not None:
+        who = f" by {held['application'] or 'a session'} (pid {held['pid']}, database "
+        whom = f"{who}{held['database']})" if held["pid"] else ""
+        output.note(f"newer rows are held back for {held['since_ms'] / 1000:.1f} s{whom}")
+    if page["more"]:
         output.note("there is more")
-    output.note(f"go on behind this page: --cursor {page.cursor}")
+    output.note(f"go on behind this page: --cursor {page['cursor']}")

@@ -24,7 +24,11 @@ from sagabus_store import Database
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="One operation on every saga that a filter names.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="One operation on every saga that a filter names.\n\n"
+    "Works on the database itself, not through the API.",
+)
 T = TypeVar("T")
 
 _NAMES: Final = ("tenant", "workflow", "status", "key", "control", "participant", "step")

@@ -41,7 +41,11 @@ from sagabus_store import Database, InboxWindow
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Dead letters: look at them, redrive, discard.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Dead letters: look at them, redrive, discard.\n\n"
+    "Works on the database itself, not through the API.",
+)
 
 REFUSED = 4
 CONDITIONS = ("topic", "code", "kind", "saga", "tenant")

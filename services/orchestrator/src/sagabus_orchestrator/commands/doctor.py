@@ -57,7 +57,8 @@ def doctor(
 ) -> None:
     """Check topics, retention, migrations, roles, clocks, outboxes, groups and stuck sagas.
 
-    Exit code 1 if a check failed; warnings alone do not fail.
+    Exit code 1 if a check failed; warnings alone do not fail. Works on the database itself, not
+    through the API.
     """
     readers = chosen_readers(group)
     checks = asyncio.run(_examine(_others(database or []), role or [], inbox_days, readers))

@@ -15,7 +15,11 @@ from sagabus_store import Database
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Hold a workflow or a participant: issue no command.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Hold a workflow or a participant: issue no command.\n\n"
+    "Works on the database itself, not through the API.",
+)
 
 
 class _Target(StrEnum):

@@ -31,7 +31,10 @@ from sagabus_store import Database
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="API keys of machines.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="API keys of machines.\n\nWorks on the database itself, not through the API.",
+)
 
 Name = Annotated[str, typer.Argument(help="Name of the key; audit facts say key:NAME.")]
 Grants = Annotated[

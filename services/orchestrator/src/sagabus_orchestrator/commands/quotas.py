@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from sagabus_cli import UsageError, current_output
-from sagabus_orchestrator.audit.trail import By
-from sagabus_orchestrator.commands.session import actor, with_database
-from sagabus_orchestrator.quotas import OPERATION, START, Action
-from sagabus_orchestrator.tenants import MINUTE_MS, Limit, Tenants
-from sagabus_store import Database
+from sagabus_orchestrator.api.models.quotas import LimitAnswer
+from sagabus_orchestrator.commands.office import Document, Limited, open_office
+from sagabus_orchestrator.commands.session import with_database
+from sagabus_orchestrator.commands.text import moment
+from sagabus_orchestrator.quotas import OPERATION, START
+from sagabus_orchestrator.tenants import MINUTE_MS, Tenants
 
 __all__ = ["app"]
 
@@ -31,7 +31,12 @@ class What(StrEnum):
     OPERATIONS = "operations"
 
 
-_ACTIONS: Final[dict[What, Action]] = {What.STARTS: START, What.OPERATIONS: OPERATION}
+_LIMITED: Final[dict[What, Limited]] = {
+    What.RUNNING: "running",
+    What.STARTS: START,
+    What.OPERATIONS: OPERATION,
+}
+_COLUMNS: Final = ("tenant", "limit of", "most", "used", "window", "new window at")
 
 
 @app.command("set")
@@ -50,20 +55,12 @@ def set_limits(
     reason: Why = "",
 ) -> None:
     """Set limits of a tenant; those that are not named stay as they are."""
-    rates = {START: starts, OPERATION: operations}
-    if running is None and starts is None and operations is None:
+    told: dict[Limited, int | None] = {"running": running, START: starts, OPERATION: operations}
+    most = {what: limit for what, limit in told.items() if limit is not None}
+    if not most:
         raise UsageError("usage", "name a limit: --running, --starts or --operations")
-
-    async def work(database: Database) -> list[Limit]:
-        tenants, by = Tenants(database), By(actor(), reason)
-        if running is not None:
-            await tenants.set_quota(tenant, running, by)
-        for action, most in rates.items():
-            if most is not None:
-                await tenants.set_rate(tenant, action, most, window_s * 1_000, by)
-        return await tenants.limits(tenant)
-
-    _tell(with_database(work))
+    with open_office() as office:
+        _tell(office.set_quota(tenant, most, window_s * 1_000, reason))
 
 
 @app.command()
@@ -73,23 +70,15 @@ def remove(
     reason: Why = "",
 ) -> None:
     """Remove limits of a tenant."""
-
-    async def work(database: Database) -> list[Limit]:
-        tenants, by = Tenants(database), By(actor(), reason)
-        for each in what:
-            if each is What.RUNNING:
-                await tenants.remove_quota(tenant, by)
-            else:
-                await tenants.remove_rate(tenant, _ACTIONS[each], by)
-        return await tenants.limits(tenant)
-
-    _tell(with_database(work))
+    with open_office() as office:
+        _tell(office.remove_quota(tenant, [_LIMITED[each] for each in what], reason))
 
 
 @app.command()
 def show(tenant: Tenant) -> None:
     """Show the limits of a tenant and what of them is used now."""
-    _tell(with_database(lambda database: Tenants(database).limits(tenant)))
+    with open_office() as office:
+        _tell(office.quota(tenant))
 
 
 @app.command("list")
@@ -97,30 +86,25 @@ def list_limits(
     behind: Annotated[str, typer.Option(help="Go on behind this tenant.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Tenants of one page.")] = 1_000,
 ) -> None:
-    """List the limits of all tenants; a tenant without one is not limited."""
-    _tell(with_database(lambda database: Tenants(database).limits(None, behind, limit)))
+    """List the limits of all tenants; a tenant without one is not limited.
 
-
-def _tell(limits: Sequence[Limit]) -> None:
+    Works on the database itself, not through the API.
+    """
+    found = with_database(lambda database: Tenants(database).limits(None, behind, limit))
+    rows = [{"tenant": each.tenant, **LimitAnswer.of(each).model_dump()} for each in found]
     current_output().table(
-        {"limits": [_document(each) for each in limits]},
-        ("tenant", "limit of", "most", "used", "window", "new window at"),
-        [_row(each) for each in limits],
+        {"limits": rows}, _COLUMNS, list(map(_row, rows)), "no tenant is limited"
     )
 
 
-def _document(each: Limit) -> dict[str, Any]:
-    return {
-        "tenant": each.tenant,
-        "action": each.action,
-        "most": each.most,
-        "used": each.used,
-        "window_ms": each.window_ms,
-        "resets_at": each.resets_at.isoformat() if each.resets_at else None,
-    }
+def _tell(quota: Document) -> None:
+    tenant = quota["tenant"]
+    rows = [_row({"tenant": tenant, **each}) for each in quota["limits"]]
+    current_output().table(quota, _COLUMNS, rows, f"the tenant {tenant} is not limited")
 
 
-def _row(each: Limit) -> tuple[str, ...]:
-    window = "-" if each.window_ms is None else f"{each.window_ms / 1000:g} s"
-    resets = "-" if each.resets_at is None else f"{each.resets_at:%Y-%m-%d %H:%M:%S}"
-    return (each.tenant, each.action, str(each.most), str(each.used), window, resets)
+def _row(each: Document) -> tuple[str, ...]:
+    window = "-" if each["window_ms"] is None else f"{each['window_ms'] / 1000:g} s"
+    until = each["resets_at"]
+    resets = "-" if until is None else f"{moment(until):%Y-%m-%d %H:%M:%S}"
+    return (each["tenant"], each["action"], str(each["most"]), str(each["used"]), window, resets)

@@ -14,7 +14,10 @@ from sagabus_store import Database
 
 __all__ = ["app"]
 
-app = typer.Typer(help="What stayed behind after a restored database was caught up.")
+app = typer.Typer(
+    help="What stayed behind after a restored database was caught up.\n\n"
+    "Works on the database itself, not through the API.",
+)
 
 
 @app.command("list")

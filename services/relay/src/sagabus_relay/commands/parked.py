@@ -29,7 +29,11 @@ from sagabus_store import SHARED, Database, DatabaseOptions, require_current
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Parked keys: look at them, redrive, discard.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Parked keys: look at them, redrive, discard.\n\n"
+    "Works on the database itself, not through the API.",
+)
 
 T = TypeVar("T")
 REFUSED = 4

@@ -60,13 +60,15 @@ class HeldAnswer(Answer):
     since_ms: int
     application: str | None
     state: str | None
+    pid: int | None
+    database: str | None
 
     @classmethod
     def of(cls, held: HeldBack, *, all_tenants: bool) -> HeldAnswer:
         """Return what a caller may know of it: whose transaction it is, if they see all tenants."""
         if not all_tenants:
-            return cls(since_ms=held.since_ms, application=None, state=None)
-        return cls(since_ms=held.since_ms, application=held.application, state=held.state)
+            held = HeldBack(held.since_ms)
+        return cls(**{name: getattr(held, name) for name in cls.model_fields})
 
 
 class _PageAnswer(Answer, Generic[T]):
@@ -176,11 +178,17 @@ class AuditAnswer(Answer):
 class AuditPageAnswer(_PageAnswer[AuditAnswer]):
     """Management operations, done and refused."""
 
+    withheld: int | None
+    """Refusals that came too fast to be written: the next row will say so. Null for callers who
+    do not see all tenants."""
+
     @classmethod
-    def of(cls, page: Page[AuditRow], *, all_tenants: bool) -> AuditPageAnswer:
-        """Return a page as callers see it."""
+    def of(cls, page: Page[AuditRow], withheld: int | None) -> AuditPageAnswer:
+        """Return a page as callers see it; `withheld` is None for who does not see all tenants."""
         return cls(
-            rows=list(map(AuditAnswer.of, page.rows)), **_common(page, all_tenants=all_tenants)
+            rows=list(map(AuditAnswer.of, page.rows)),
+            withheld=withheld,
+            **_common(page, all_tenants=withheld is not None),
         )
 
 

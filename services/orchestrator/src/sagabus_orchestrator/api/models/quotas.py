@@ -9,7 +9,7 @@ from pydantic import Field
 from sagabus_orchestrator.api.models.fields import Answer, InstantText, Question, at
 from sagabus_orchestrator.tenants import DAY_MS, MINUTE_MS, Limit
 
-__all__ = ["LimitAnswer", "LimitQuestion", "Limited", "QuotaAnswer"]
+__all__ = ["LimitAnswer", "LimitQuestion", "Limited", "QuotaAnswer", "RemovalQuestion"]
 
 Limited: TypeAlias = Literal["running", "start", "operation"]
 """Sagas that run at once; starts, or operations, in a window of the database clock."""
@@ -21,6 +21,13 @@ class LimitQuestion(Question):
     most: int = Field(ge=0, le=2**53 - 1)
     window_ms: int = Field(default=MINUTE_MS, ge=1_000, le=DAY_MS)
     """Of starts and operations; a limit of running sagas has none."""
+    reason: str = Field(default="", max_length=1_000)
+    """Kept in the audit."""
+
+
+class RemovalQuestion(Question):
+    """Why."""
+
     reason: str = Field(default="", max_length=1_000)
     """Kept in the audit."""
 

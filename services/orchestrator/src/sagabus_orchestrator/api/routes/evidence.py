@@ -81,7 +81,8 @@ async def read_audit(
     """Page over management operations, done and refused, by their global number."""
     wanted = _wanted(caller, asked, asked.outcome)
     page = await services.pages.audit(wanted, asked.limit, asked.cursor)
-    return AuditPageAnswer.of(page, all_tenants=caller.tenants.everyone)
+    withheld = await services.trail.withheld() if caller.tenants.everyone else None
+    return AuditPageAnswer.of(page, withheld)
 
 
 def _wanted(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from fastapi import Query
+
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import Permission, Principal
@@ -11,6 +15,7 @@ from sagabus_orchestrator.api.models.quotas import (
     Limited,
     LimitQuestion,
     QuotaAnswer,
+    RemovalQuestion,
 )
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.audit import By
@@ -49,14 +54,19 @@ async def set_quota(
 @router.delete(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals(404))
 @permitted(Permission.QUOTA_SET)
 async def remove_quota(
-    tenant: Key, action: Limited, caller: Caller, services: Services
+    tenant: Key,
+    action: Limited,
+    caller: Caller,
+    services: Services,
+    asked: Annotated[RemovalQuestion, Query()],
 ) -> QuotaAnswer:
     """Take a limit away; one that is not there is no error."""
     _require_seen(caller, tenant)
+    by = By(caller.actor, asked.reason)
     if action == "running":
-        await services.tenants.remove_quota(tenant, By(caller.actor))
+        await services.tenants.remove_quota(tenant, by)
     else:
-        await services.tenants.remove_rate(tenant, action, By(caller.actor))
+        await services.tenants.remove_rate(tenant, action, by)
     return await _answer(services, tenant)
 
 

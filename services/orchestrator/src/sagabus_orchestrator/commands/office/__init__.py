@@ -13,6 +13,7 @@ from sagabus_cli import Api, current_connection
 from sagabus_orchestrator.commands.office.direct import DirectOffice
 from sagabus_orchestrator.commands.office.ports import (
     Document,
+    Limited,
     Listing,
     Office,
     Order,
@@ -21,7 +22,16 @@ from sagabus_orchestrator.commands.office.ports import (
 )
 from sagabus_orchestrator.commands.office.remote import RemoteOffice
 
-__all__ = ["Document", "Listing", "Office", "Order", "SagaName", "Steering", "open_office"]
+__all__ = [
+    "Document",
+    "Limited",
+    "Listing",
+    "Office",
+    "Order",
+    "SagaName",
+    "Steering",
+    "open_office",
+]
 
 
 @contextmanager

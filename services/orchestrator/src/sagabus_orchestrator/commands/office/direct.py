@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -36,6 +37,8 @@ from sagabus_orchestrator.audit.trail import By
 from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
 from sagabus_orchestrator.commands.groups import chosen_readers
+from sagabus_orchestrator.commands.office.evidence import DirectEvidence
+from sagabus_orchestrator.commands.office.limits import DirectLimits
 from sagabus_orchestrator.commands.office.ports import (
     Document,
     Listing,
@@ -54,6 +57,7 @@ from sagabus_store import Database
 
 __all__ = ["DirectOffice"]
 
+_POLL_S: Final = 1.0
 _PLAIN: Final[Mapping[OperationKind, Callable[[Operation], ManagementEvent]]] = {
     OperationKind.PAUSE: Pause,
     OperationKind.RESUME: Resume,
@@ -63,7 +67,7 @@ _PLAIN: Final[Mapping[OperationKind, Callable[[Operation], ManagementEvent]]] = 
 }
 
 
-class DirectOffice:
+class DirectOffice(DirectEvidence, DirectLimits):
     """Opens the database for each answer; whoever may read its DSN may do all of this."""
 
     def sagas(self, wanted: Listing) -> Document:
@@ -94,6 +98,11 @@ class DirectOffice:
             return {**SagaAnswer.of_detail(detail).model_dump(mode="json"), "journal": facts}
 
         return with_database(work)
+
+    def await_change(self, saga_id: str, revision: int) -> None:
+        """Return after a second: to look at the revision alone would cost the same connection."""
+        del saga_id, revision
+        time.sleep(_POLL_S)
 
     def why(self, name: SagaName, groups: Sequence[str] | None) -> Document:
         """Return what a saga waits for."""

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sagabus_core.engine import OperationKind
 from sagabus_core.vocabulary import SagaStatus
+from sagabus_orchestrator.audit.pages import Wanted
 from sagabus_orchestrator.catalog import DefinitionRef
+from sagabus_orchestrator.quotas import Action
 
-__all__ = ["Document", "Listing", "Office", "Order", "SagaName", "Steering"]
+__all__ = [
+    "Document",
+    "Limited",
+    "Listing",
+    "Office",
+    "Order",
+    "SagaName",
+    "Steering",
+]
 
 Document: TypeAlias = dict[str, Any]
 """One JSON object, as contracts/openapi.json describes it."""
 
 Steering: TypeAlias = Literal["activate", "deprecate", "retire"]
+
+Limited: TypeAlias = Literal["running"] | Action
+"""What of a tenant can be limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,9 @@ class Office(Protocol):
     def saga(self, name: SagaName) -> Document:
         """Return a saga: `SagaAnswer`, and its `journal` as of the same revision."""
 
+    def await_change(self, saga_id: str, revision: int) -> None:
+        """Return once a saga is beyond a revision or settled, or after a while: look again."""
+
     def why(self, name: SagaName, groups: Sequence[str] | None) -> Document:
         """Return what a saga waits for: `WhyAnswer`."""
 
@@ -79,3 +95,20 @@ class Office(Protocol):
 
     def steer(self, verb: Steering, ref: DefinitionRef, reason: str) -> Document:
         """Change the state of a definition: `DefinitionAnswer`."""
+
+    def facts(self, wanted: Wanted, limit: int, cursor: str | None) -> Document:
+        """Return a page of the journal of all sagas: `FactPageAnswer`."""
+
+    def audit(self, wanted: Wanted, limit: int, cursor: str | None) -> Document:
+        """Return a page of management operations: `AuditPageAnswer`."""
+
+    def quota(self, tenant: str) -> Document:
+        """Return what a tenant may do and has used: `QuotaAnswer`."""
+
+    def set_quota(
+        self, tenant: str, most: Mapping[Limited, int], window_ms: int, reason: str
+    ) -> Document:
+        """Set limits of a tenant; those that are not named stay: `QuotaAnswer`."""
+
+    def remove_quota(self, tenant: str, what: Sequence[Limited], reason: str) -> Document:
+        """Take limits of a tenant away: `QuotaAnswer`."""
