@@ -32,9 +32,12 @@ class Consumer:
 
     async def position(self, place: TopicPartition) -> int:
         if place in self.resetting:  # the driver waits until it is found, or not ours any more
-            await asyncio.sleep(0)
-            raise IllegalStateError(f"Partition {place} is not assigned")
+            await asyncio.create_task(taken_away(place))
         return self.positions[place]
+
+
+async def taken_away(place: TopicPartition) -> None:
+    raise IllegalStateError(f"Partition {place} is not assigned")
 
 
 def meter(clock: SimpleNamespace) -> tuple[ConsumerMeter, CollectorRegistry]:
