@@ -117,7 +117,7 @@ def _hoist(arguments: Sequence[str]) -> list[str]:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; never raises, never shows a traceback."""
     ordered = _hoist(arguments)
-    output = Output(as_json="--json" in ordered, debug="--debug" in ordered)
+    output = Output("--json" in ordered, "--debug" in ordered, watching="--watch" in ordered)
     try:
         outcome = build()(args=ordered, prog_name="sagabus", standalone_mode=False)
     except SagabusError as error:

@@ -17,6 +17,7 @@ __all__ = ["Output", "choose_output", "current_output"]
 _WIDE = 240
 """Without a terminal nobody knows the width: what programs read is not folded."""
 _FOLDS_BEYOND = 40
+_CLEAR = "\x1b[H\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,16 @@ class Output:
 
     as_json: bool = False
     debug: bool = False
+    watching: bool = False
+    """Results follow one another: each is a line for programs, a new page for people."""
 
     def tell(self, document: Mapping[str, object], text: str) -> None:
-        """Say the result: `document` to programs, `text` to people. Once per run."""
-        typer.echo(json.dumps(document, indent=2) if self.as_json else text)
+        """Say the result: `document` to programs, `text` to people. Once per run or change."""
+        if self.as_json:
+            self._say(document)
+            return
+        self._turn_page()
+        typer.echo(text)
 
     def table(
         self,
@@ -37,13 +44,14 @@ class Output:
         rows: Sequence[Sequence[str]],
         empty: str = "nothing to list",
     ) -> None:
-        """Say the result as a table to people, as `document` to programs. Once per run.
+        """Say the result as a table to people, as `document` to programs. Once per run or change.
 
         Without rows people read the sentence `empty`: a table of nothing tells nothing.
         """
         if self.as_json:
-            typer.echo(json.dumps(document, indent=2))
+            self._say(document)
             return
+        self._turn_page()
         if not rows:
             typer.echo(empty)
             return
@@ -70,7 +78,7 @@ class Output:
         """Say an error: as JSON in place of the result, or one line on standard error."""
         if self.as_json:
             problem = {"code": error.code, "detail": error.detail, "retryable": error.retryable}
-            typer.echo(json.dumps({"error": problem}, indent=2))
+            self._say({"error": problem})
         else:
             typer.echo(f"error: {error.detail} [{error.code}]", err=True)
 
@@ -78,6 +86,15 @@ class Output:
         """Tell people what is going on, on standard error; programs hear nothing."""
         if not self.as_json:
             typer.echo(text, err=True)
+
+    def _say(self, document: Mapping[str, object]) -> None:
+        typer.echo(json.dumps(document, indent=None if self.watching else 2))
+
+    def _turn_page(self) -> None:
+        if self.watching and sys.stdout.isatty():
+            typer.echo(_CLEAR, nl=False)
+        elif self.watching:
+            typer.echo()
 
 
 def current_output() -> Output:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from sagabus_cli import current_output, options_of
+from sagabus_cli import Output, UsageError, current_output, options_of
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_orchestrator.commands.office import Document, Listing, SagaName, open_office
 from sagabus_orchestrator.commands.text import moment, saga_text, standing
+from sagabus_orchestrator.commands.watching import Watch, watch_page, watch_saga
 
 __all__ = ["list_app", "show_app"]
 
 list_app = typer.Typer()
 show_app = typer.Typer()
 
+_COLUMNS: Final = ("business key", "workflow", "status", "rev", "started", "took", "id")
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant.")]
 Workflow = Annotated[str | None, typer.Option(help="Only this workflow.")]
 
@@ -34,6 +36,7 @@ class _Asked:
     archived: Annotated[bool, typer.Option("--archived", help="Those of the archive too.")] = False
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Sagas of one page.")] = 50
     cursor: Annotated[str | None, typer.Option(help="Go on after a page: its next cursor.")] = None
+    watch: Watch = False
 
 
 @list_app.command()
@@ -49,17 +52,17 @@ def list_sagas(asked: _Asked) -> None:
         asked.limit,
         asked.cursor,
     )
+    empty = "no saga" if asked.archived else "no saga (those of the archive: --archived)"
+
+    def draw(output: Output, page: Document) -> None:
+        output.table(page, _COLUMNS, [_row(saga) for saga in page["sagas"]], empty=empty)
+        if page["next_cursor"]:
+            output.note(f"more: --cursor {page['next_cursor']}")
+
     with open_office() as office:
-        page = office.sagas(wanted)
-    output = current_output()
-    output.table(
-        page,
-        ("business key", "workflow", "status", "rev", "started", "took", "id"),
-        [_row(saga) for saga in page["sagas"]],
-        empty="no saga" if asked.archived else "no saga (those of the archive: --archived)",
-    )
-    if page["next_cursor"]:
-        output.note(f"more: --cursor {page['next_cursor']}")
+        if asked.watch:
+            watch_page(lambda: office.sagas(wanted), draw)
+        draw(current_output(), office.sagas(wanted))
 
 
 @show_app.command()
@@ -71,10 +74,21 @@ def show(
     everything: Annotated[
         bool, typer.Option("--all", help="Tell every fact of the journal, derived ones too.")
     ] = False,
+    watch: Watch = False,
 ) -> None:
     """Show sagas: status, steps with their attempts, variables, plan, and what happened when."""
+
+    def draw(output: Output, saga: Document) -> None:
+        output.tell(saga, saga_text(saga, everything=everything))
+
+    names = [SagaName(name, tenant, workflow) for name in sagas]
+    if watch and len(names) > 1:
+        raise UsageError("usage", "--watch is for one saga")
     with open_office() as office:
-        found = [office.saga(SagaName(name, tenant, workflow)) for name in sagas]
+        if watch:
+            watch_saga(office, office.saga, names[0], draw)
+            return
+        found = [office.saga(name) for name in names]
     text = "\n\n".join(saga_text(saga, everything=everything) for saga in found)
     current_output().tell(found[0] if len(found) == 1 else {"sagas": found}, text)
 

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from sagabus_cli import current_output
+from sagabus_cli import Output, current_output
 from sagabus_orchestrator.commands.groups import Groups
 from sagabus_orchestrator.commands.office import Document, SagaName, open_office
+from sagabus_orchestrator.commands.watching import Watch, watch_saga
 
 __all__ = ["app"]
 
@@ -22,11 +23,20 @@ def why(
     tenant: Annotated[str | None, typer.Option(help="The saga's tenant.")] = None,
     workflow: Annotated[str | None, typer.Option(help="The saga's workflow.")] = None,
     group: Groups = None,
+    *,
+    watch: Watch = False,
 ) -> None:
     """Say what a saga waits for: who was asked what until when, and what would move it."""
+    name = SagaName(saga, tenant, workflow)
     with open_office() as office:
-        found = office.why(SagaName(saga, tenant, workflow), group)
-    current_output().tell(found, "\n".join(_lines(found)))
+        if watch:
+            watch_saga(office, lambda named: office.why(named, group), name, _draw)
+        else:
+            _draw(current_output(), office.why(name, group))
+
+
+def _draw(output: Output, found: Document) -> None:
+    output.tell(found, "\n".join(_lines(found)))
 
 
 def _lines(found: Document) -> Iterator[str]:

@@ -75,6 +75,9 @@ class Office(Protocol):
     def saga(self, name: SagaName) -> Document:
         """Return a saga: `SagaAnswer`, and its `journal` as of the same revision."""
 
+    def await_change(self, saga_id: str, revision: int) -> None:
+        """Return once a saga is beyond a revision or settled, or after a while: look again."""
+
     def why(self, name: SagaName, groups: Sequence[str] | None) -> Document:
         """Return what a saga waits for: `WhyAnswer`."""
 

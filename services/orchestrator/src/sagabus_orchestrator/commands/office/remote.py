@@ -28,6 +28,7 @@ from sagabus_orchestrator.registry import parse_document
 __all__ = ["RemoteOffice"]
 
 _SAGA_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LONG_POLL_S: Final = 10
 _FACTS_PAGE: Final = 1_000
 _PATHS: Final = {
     OperationKind.MANUAL_CLOSE: "close",
@@ -60,6 +61,11 @@ class RemoteOffice(RemoteEvidence, RemoteLimits):
         """Return a saga with its journal up to the same revision."""
         saga = self._head(name)
         return {**saga, "journal": self._journal(saga)}
+
+    def await_change(self, saga_id: str, revision: int) -> None:
+        """Ask by a long poll."""
+        asked = {"timeout_ms": _LONG_POLL_S * 1_000, "after_revision": revision}
+        self._api.get(f"/v1/sagas/{saga_id}/outcome", asked, wait_s=_LONG_POLL_S)
 
     def why(self, name: SagaName, groups: Sequence[str] | None) -> Document:
         """Return what a saga waits for."""

@@ -1,0 +1,112 @@
+"""`--watch` by the real command in its own process: draws on change, ends by itself."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.integration.orchestrator.support import Rig, commands
+
+from sagabus_core.vocabulary import ResultStatus
+
+from .lines import REFUSED, USAGE, Line, once
+
+INTERRUPTED = 130
+both_ways = pytest.mark.parametrize("way", ["direct", "api"])
+
+
+class Watcher:
+    """A command that runs, and what it says line by line."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    async def document(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        async with asyncio.timeout(30):
+            found: dict[str, Any] = json.loads(await self.process.stdout.readline())
+        return found
+
+    async def rest(self) -> tuple[int, list[dict[str, Any]], str]:
+        async with asyncio.timeout(30):
+            out, err = await self.process.communicate()
+        code = self.process.returncode
+        assert code is not None
+        return code, [json.loads(each) for each in out.splitlines()], err.decode()
+
+
+@asynccontextmanager
+async def watching(place: list[str], *words: str) -> AsyncIterator[Watcher]:
+    line = [sys.executable, "-m", "sagabus_cli", "--json", *place, *words, "--watch"]
+    environment = {**os.environ, "SAGABUS_API_KEY": "admin", "SAGABUS_TOPIC_PREFIX": ""}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *line, env=environment, stdout=pipe, stderr=pipe, limit=2**20
+    )
+    try:
+        yield Watcher(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def place_of(way: str, url: str, prepared: str) -> list[str]:
+    return ["--api", url] if way == "api" else ["--postgres", prepared]
+
+
+@both_ways
+@pytest.mark.parametrize("command", ["show", "why"])
+async def test_a_saga_is_watched_until_it_is_settled(
+    rig: Rig, url: str, prepared: str, way: str, command: str
+) -> None:
+    sent = await rig.process(rig.start_record())
+    async with watching(place_of(way, url, prepared), command, "ORD-1") as watcher:
+        first = await watcher.document()
+        assert (first["status"], first["revision"]) == ("RUNNING", 1)
+        sent = await rig.process(rig.result_record(commands(sent)[0], ResultStatus.SUCCEEDED))
+        second = await watcher.document()
+        while second["revision"] == 1:  # `why` also tells what changes beside the saga
+            second = await watcher.document()
+        assert (second["status"], second["revision"]) == ("RUNNING", 2)
+        await rig.process(rig.result_record(commands(sent)[0], ResultStatus.HALTED))
+        code, rest, said = await watcher.rest()
+    assert (code, rest[-1]["status"], said) == (0, "MANUAL_INTERVENTION", "")
+
+
+@both_ways
+async def test_a_list_is_watched_until_ctrl_c(rig: Rig, url: str, prepared: str, way: str) -> None:
+    await rig.process(rig.start_record())
+    async with watching(place_of(way, url, prepared), "list") as watcher:
+        assert len((await watcher.document())["sagas"]) == 1
+        await rig.process(rig.start_record("ORD-2"))
+        assert len((await watcher.document())["sagas"]) == 2
+        watcher.process.send_signal(signal.SIGINT)
+        code, rest, said = await watcher.rest()
+    assert (code, rest, said.strip()) == (INTERRUPTED, [], "")
+
+
+async def test_ctrl_c_ends_a_long_poll(rig: Rig, url: str) -> None:
+    await rig.process(rig.start_record())
+    async with watching(["--api", url], "show", "ORD-1") as watcher:
+        await watcher.document()
+        watcher.process.send_signal(signal.SIGINT)
+        code, rest, said = await watcher.rest()
+    assert (code, rest, said.strip()) == (INTERRUPTED, [], "")
+
+
+@both_ways
+async def test_what_cannot_be_watched_says_why_in_one_line(
+    rig: Rig, line: Line, url: str, prepared: str, way: str
+) -> None:
+    await rig.process(rig.start_record())
+    said = await once(line, way, "show", "ORD-1", "ORD-2", "--watch", code=USAGE)
+    assert said["error"]["code"] == "usage"
+    async with watching(place_of(way, url, prepared), "show", "ORD-9") as watcher:
+        code, said_lines, _ = await watcher.rest()
+    assert (code, said_lines[0]["error"]["code"]) == (REFUSED, "not_found")
