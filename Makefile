@@ -8,7 +8,7 @@ STAMP := $(VENV)/.workspace-installed
 PROJECTS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
 SOURCES := libs services tests
 
-.PHONY: help setup up down demo test test-unit drills chaos model-check conformance bench lint format types imports ci contracts clean
+.PHONY: help setup up down demo test test-unit drills chaos model-check conformance bench bench-peer lint format types imports ci contracts clean
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,8 +49,11 @@ model-check: setup ## explore every reachable state of small sagas (10 minutes);
 conformance: setup ## prove a running participant: PARTICIPANT=payment STEP=charge-card PAYLOAD=file.json OPTIONS=...
 	$(BIN)/sagabus conformance --participant $(PARTICIPANT) --step $(STEP) --payload $(PAYLOAD) $(OPTIONS)
 
-bench: setup ## measure parts and whole beside their floors, 7 minutes; build/bench.json
+bench: setup ## measure parts and whole beside their floors, 9 minutes; build/bench.json
 	$(BIN)/python -m tests.bench
+
+bench-peer: setup ## the same unit of work on DBOS Transact and here, with the ratios; build/bench.json
+	$(BIN)/python -m tests.bench.peer
 
 format: setup ## rewrite the code in the house format
 	$(BIN)/ruff format $(SOURCES)

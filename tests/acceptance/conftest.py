@@ -8,7 +8,7 @@ import pytest
 
 from sagabus_testkit import LocalStack
 from sagabus_testkit.orders import DEFINITION
-from sagabus_testkit.system import Servers, System
+from sagabus_testkit.system import API, SERVICES, Servers, System
 
 from .collector import Collector, collecting
 from .support import Shop
@@ -31,7 +31,8 @@ def shop(stack: LocalStack) -> Iterator[Shop]:
             "OTEL_TRACES_SAMPLER": "parentbased_always_off",
             "OTEL_BSP_SCHEDULE_DELAY": "200",
         }
-        with System(Servers.of(stack), logs, name="shop", settings={"*": tracing}) as system:
+        kinds, settings = (*SERVICES, API), {"*": tracing}
+        with System(Servers.of(stack), logs, name="shop", kinds=kinds, settings=settings) as system:
             yield _opened(system, stack, collector)
 
 

@@ -14,13 +14,14 @@ from typing import Final
 
 from sagabus_testkit import LocalStack, eventually
 from sagabus_testkit.faults import FaultyNetwork, hold
-from sagabus_testkit.orders import DEFINITION, Pace, make_orders, run_orders
+from sagabus_testkit.orders import Pace, make_orders, run_orders
 from sagabus_testkit.system import SERVICES, ServiceKind, System
 
 from .arsenal import Arsenal
 from .findings import find
 from .schedule import Fault, plan
 from .verdict import ChaosVerdict
+from .workflow import write_patient
 
 __all__ = ["Campaign", "run_campaign"]
 
@@ -138,7 +139,8 @@ def run_campaign(
         ) as system,
     ):
         system.start()
-        published = system.command("definitions", "publish", str(DEFINITION), "--activate")
+        workflow = write_patient(campaign.logs)
+        published = system.command("definitions", "publish", str(workflow), "--activate")
         assert published.returncode == 0, published.stderr
         tell(f"{len(system.names)} processes run, {len(campaign.schedule)} faults to come")
         return asyncio.run(_campaign(_Run(campaign, Arsenal(stack, network, system), tell)))

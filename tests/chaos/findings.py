@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sagabus_core import ids
-from sagabus_core.definitions import NoConditions, parse_definition
 from sagabus_core.vocabulary import SagaStatus
-from sagabus_messages import parse_strict
 from sagabus_orchestrator.queries import SQL
 from sagabus_store import Database, DatabaseOptions
 from sagabus_testkit.orders import (
-    DEFINITION,
     Finished,
     Order,
     Verdict,
@@ -29,6 +26,7 @@ from sagabus_testkit.system import System
 
 from .audit import SagaRecord, StoredFact, audit, snapshot_of
 from .receivers import missing_effects, read_effects, stray_effects
+from .workflow import patient_definition
 
 __all__ = ["Findings", "by_second", "find", "longest_gap_ms"]
 
@@ -83,7 +81,7 @@ async def find(system: System, finished: Sequence[Finished], load: tuple[int, in
 
 async def _read_journals(system: System, orders: Sequence[Order], found: Findings) -> list[int]:
     """Audit every saga; return when anything was decided, epoch milliseconds."""
-    definition = parse_definition(parse_strict(DEFINITION.read_bytes()), NoConditions())
+    definition = patient_definition()
     effects = await read_effects(system)
     instants: list[int] = []
     async for record in _records(system, orders):

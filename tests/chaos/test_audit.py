@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from sagabus_core.definitions import NoConditions, parse_definition
 from sagabus_core.engine import (
     Event,
     ResultReceived,
@@ -18,16 +17,17 @@ from sagabus_core.engine import (
 )
 from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import Phase, ResultStatus
-from sagabus_messages import Topics, json_payload, parse_strict
+from sagabus_messages import Topics, json_payload
 from sagabus_messages.strict_json import dump
 from sagabus_orchestrator.entry import NO_HEAD, Entry, Scene
-from sagabus_testkit.orders import DEFINITION, Order, scenario
+from sagabus_testkit.orders import Order, scenario
 
 from .audit import SagaRecord, StoredFact, audit
 from .findings import by_second, longest_gap_ms
+from .workflow import patient_definition
 
 ORDER = Order("A-1", scenario("success"), "widget-1", 1, 100)
-WORKFLOW = parse_definition(parse_strict(DEFINITION.read_bytes()), NoConditions())
+WORKFLOW = patient_definition()
 BEGIN_MS = 1_700_000_000_000
 _OUTPUTS: dict[str, Payload] = {
     "reserve-stock": json_payload({"reservation_id": "r"}, "inventory.reserve-stock.output.v1"),

@@ -1,9 +1,11 @@
 """What a consumer tells about its lag, and about the way that its records came."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 from aiokafka import TopicPartition
+from aiokafka.errors import IllegalStateError
 from prometheus_client import CollectorRegistry
 
 from sagabus_bus import BusMetrics
@@ -20,6 +22,7 @@ class Consumer:
     def __init__(self, ends: dict[TopicPartition, int], positions: dict[TopicPartition, int]):
         self.ends = ends
         self.positions = positions
+        self.resetting: set[TopicPartition] = set()
 
     def assignment(self) -> set[TopicPartition]:
         return set(self.positions)
@@ -28,7 +31,13 @@ class Consumer:
         return self.ends.get(place)
 
     async def position(self, place: TopicPartition) -> int:
+        if place in self.resetting:  # the driver waits until it is found, or not ours any more
+            await asyncio.create_task(taken_away(place))
         return self.positions[place]
+
+
+async def taken_away(place: TopicPartition) -> None:
+    raise IllegalStateError(f"Partition {place} is not assigned")
 
 
 def meter(clock: SimpleNamespace) -> tuple[ConsumerMeter, CollectorRegistry]:
@@ -69,6 +78,17 @@ async def test_lag_is_what_the_driver_knows_at_most_once_a_second_and_ends_with_
     await meters.look(consumer)
     meters.close()
     assert value(registry, "sagabus_bus_lag_records", group="g", topic="start") == 0
+
+
+async def test_an_offset_that_is_being_reset_is_neither_waited_for_nor_an_error() -> None:
+    meters, registry = meter(SimpleNamespace(s=0.0, wall_ms=NOW_MS))
+    lost = TopicPartition("start", 1)
+    consumer: Any = Consumer({START: 10, lost: 5}, {START: 4, lost: 0})
+    consumer.resetting = {lost}
+
+    await meters.look(consumer)
+
+    assert value(registry, "sagabus_bus_lag_records", group="g", topic="start") == 6
 
 
 async def test_a_topic_that_was_taken_away_leaves_no_lag_behind() -> None:

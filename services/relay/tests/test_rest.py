@@ -99,5 +99,12 @@ async def test_a_bell_that_is_away_is_given_up_and_the_outbox_polled() -> None:
     assert bell.log == ["hold", "hold", "close"]
 
 
+async def test_a_bell_that_stays_away_is_tried_ever_more_rarely() -> None:
+    bell = Bell()
+    bell.rings, bell.free = False, False
+    await run(rest(bell), *[EMPTY] * 40)  # the clock of a look is ten seconds
+    assert bell.log.count("hold") < 20
+
+
 async def test_without_a_bell_nobody_sleeps() -> None:
     await run(rest(NoBell()), EMPTY, EMPTY, WORK)

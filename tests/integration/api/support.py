@@ -31,6 +31,7 @@ from sagabus_orchestrator.bulk import Bulks
 from sagabus_orchestrator.queries import SagaReader
 from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.redrive import DeadLetters
+from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.why import Gatherer
 from sagabus_orchestrator.why.kafka import NoBus
 from sagabus_runtime import Pulse
@@ -132,6 +133,7 @@ def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
         feed=Feed(rig.database, alive_s=0.2),
         operations=rig.operations,
         bulks=Bulks(rig.database, rig.watcher),
+        switchboard=Switchboard(rig.database),
         registry=rig.registry,
         tenants=rig.tenants,
         pages=FactPages(rig.database),

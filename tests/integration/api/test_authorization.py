@@ -57,6 +57,8 @@ class Row:
     query: Mapping[str, str] | None = None
     creates: bool = False
     """Makes something for a named tenant: another one is forbidden, known or not."""
+    before: tuple[str, str] | None = None
+    """What makes that which the operation is about, each time: it is gone afterwards."""
 
     @property
     def permissions(self) -> frozenset[Permission]:
@@ -87,6 +89,7 @@ BULK = {
     "most": 10,
     "operation_id": "op-{key}",
 }
+HOLD = ("PUT", "/v1/holds/{target}/{name}")
 
 MATRIX: Mapping[tuple[str, str], Row] = {
     ("POST", "/v1/sagas"): Row(
@@ -117,6 +120,9 @@ MATRIX: Mapping[tuple[str, str], Row] = {
     ("POST", "/v1/bulk-operations/{bulk_id}/pause"): Row(Permission.BULK_RUN, WHY),
     ("POST", "/v1/bulk-operations/{bulk_id}/resume"): Row(Permission.BULK_RUN, WHY),
     ("POST", "/v1/bulk-operations/{bulk_id}/cancel"): Row(Permission.BULK_RUN, WHY),
+    ("GET", "/v1/holds"): Row(Permission.PAUSE_READ),
+    HOLD: Row(Permission.PAUSE_SET, STEER, creates=True),
+    ("POST", "/v1/holds/{target}/{name}/release"): Row(Permission.PAUSE_SET, STEER, before=HOLD),
     ("GET", "/v1/dead-letters"): Row(Permission.DLT_READ, query={"saga_id": "{saga_id}"}),
     ("GET", "/v1/dead-letters/{letter_id}"): Row(Permission.DLT_READ),
     ("POST", "/v1/dead-letters/{letter_id}/redrive"): Row(Permission.DLT_REDRIVE, WHY),
@@ -160,6 +166,7 @@ class World:
         method, path = row
         asked = MATRIX[row]
         where = path.replace("{workflow}", "order").replace("{version}", "7")
+        where = where.replace("{target}", "participant").replace("{name}", "nobody")
         answer = await self.api.client.request(
             method,
             _fill(where.replace("{action}", "start"), target),
@@ -276,6 +283,8 @@ async def _check_permitted(world: World, row: tuple[str, str], role: Role) -> No
     ]
     assert other == absent
     assert other.startswith("403 ") is MATRIX[row].creates, other
+    if (before := MATRIX[row].before) is not None:
+        assert (await world.ask(before, Role.ADMIN, world.own)).status_code == 200
     own = await world.ask(row, role, world.own)
     assert own.status_code not in {401, 403, 404, 405, 422}, own.text
     assert own.status_code < 500, own.text

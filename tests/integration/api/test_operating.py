@@ -93,6 +93,9 @@ async def test_what_is_issued_again_takes_its_own_permission(api: Api) -> None:
     refused = await api.operate("retry", who="step-retrier")
     assert problem(refused) == (403, "permission_denied")
     assert "retry-compensation" in refused.json()["detail"]
+    foreseen = await api.operate("retry", who="step-retrier", dry_run=True)
+    assert problem(foreseen) == (403, "permission_denied"), "a dry run tells no more than may be"
+    assert (await api.operate("retry", dry_run=True)).status_code == 200
     assert (await api.operate("retry")).status_code == 200
 
 

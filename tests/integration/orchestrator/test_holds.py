@@ -228,3 +228,27 @@ async def test_a_person_who_resumes_where_nothing_is_issued_is_not_held(rig: Rig
     await switchboard(rig).set("participant", "payment", ADA)
     await rig.operations.perform("acme", rig.saga("ORD-1"), resume("r"))
     assert await control(rig) == "ACTIVE"
+
+
+async def test_what_a_person_resumed_and_paused_again_stays_paused(rig: Rig) -> None:
+    (reserve,) = commands(await rig.process(rig.start_record()))
+    await switchboard(rig).set("participant", "payment", ADA)
+    await rig.process(rig.result_record(reserve))
+    await switchboard(rig).release("participant", "payment", ADA)
+    await rig.operations.perform("acme", reserve.saga_id, resume("r"))
+    await rig.operations.perform("acme", reserve.saga_id, pause("p"))
+    await let_go(rig)
+    assert await control(rig) == "PAUSED", "not for the hold, which is gone"
+
+
+async def test_a_tenant_at_its_rate_keeps_no_other_from_going_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Releaser, "BATCH", 1)
+    sent = await rig.process(rig.start_record(), rig.start_record(tenant="other"))
+    first, second = sorted(commands(sent), key=lambda command: command.saga_id)
+    await switchboard(rig).set("participant", "payment", ADA)
+    await rig.process(rig.result_record(first), rig.result_record(second))
+    await rig.tenants.set_rate(first.tenant, "operation", 0)
+    await switchboard(rig).release("participant", "payment", ADA)
+    assert [command.tenant for command in await let_go(rig)] == [second.tenant]

@@ -210,14 +210,17 @@ async def test_trap_10_two_replicas_share_the_work_and_never_do_a_page_twice(
 
 async def test_trap_10_the_pages_come_from_the_index(rig: Rig) -> None:
     await rig.process(*(rig.start_record(f"ORD-{n}") for n in range(8)))
+    # Of few rows any plan is cheap: as everywhere, most have ended.
+    await rig.run(
+        "insert into saga select (jsonb_populate_record(one, jsonb_build_object("
+        "  'id', gen_random_uuid(), 'status', 'COMPLETED', 'armed_at_ms', null))).*"
+        " from (select * from saga limit 1) one, generate_series(1, 5000)"
+    )
     await rig.run("vacuum analyze saga")
-    async with rig.database.transaction() as conn:
-        # Of few rows any plan is cheap: leave the planner nothing but plans that read no table.
-        for kind in ("seqscan", "indexscan", "bitmapscan"):
-            await conn.execute(f"set local enable_{kind} = off")
+    async with rig.database.connection() as conn:
         plan = await conn.fetch(
             "explain select id, status, control, armed_at_ms from saga where status not in"
             " ('COMPLETED', 'COMPENSATED', 'MANUALLY_CLOSED') and id > $1 order by id limit 5",
             "00000000-0000-0000-0000-000000000000",
         )
-    assert any("Index Only Scan using saga_unfinished" in row[0] for row in plan)
+    assert any("Index Only Scan using saga_unfinished" in row[0] for row in plan), plan

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
 
 from sagabus_bus.events import BusMetrics
 from sagabus_messages import MessageError, parse_instant
@@ -65,8 +67,9 @@ class ConsumerMeter:
         lag: Counter[str] = Counter(dict.fromkeys(self._topics, 0))
         for place in consumer.assignment():
             end = consumer.highwater(place) if place in consumer.assignment() else None
-            if end is not None:  # something was fetched: the position is known without waiting
-                lag[place.topic] += max(0, end - await consumer.position(place))
+            position = await _position(consumer, place) if end is not None else None
+            if end is not None and position is not None:
+                lag[place.topic] += max(0, end - position)
         for topic, records in lag.items():
             self._metrics.lag.labels(self._group, topic).set(records)
         self._topics |= lag.keys()
@@ -92,6 +95,19 @@ class ConsumerMeter:
             written_ms = _ce_time_ms(record)
             if written_ms is not None:
                 self._metrics.outbox_wait.observe(topic, (record.timestamp_ms - written_ms) / 1000)
+
+
+async def _position(consumer: AIOKafkaConsumer, place: TopicPartition) -> int | None:
+    """Return the position if it is known, as it is once something was fetched.
+
+    While an offset that is out of range is being reset the driver waits for the leader, for ever,
+    and fails once the partition is taken away: no gauge is worth standing still, or an exit.
+    """
+    try:
+        async with asyncio.timeout(0):
+            return int(await consumer.position(place))
+    except (TimeoutError, KafkaError):
+        return None
 
 
 def _ce_time_ms(record: Record) -> int | None:

@@ -17,7 +17,8 @@ from sagabus_store.queries import Queries
 __all__ = ["OutboxBell"]
 
 CHANNEL: Final = "sagabus_outbox"
-TIMEOUT_S: Final = 5.0
+TIMEOUT_S: Final = 1.0
+"""Of each step: while a bell is sought or left, nobody looks at the outbox."""
 _SQL = Queries("sagabus_store", "sql/outbox.sql")
 
 

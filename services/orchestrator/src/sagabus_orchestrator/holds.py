@@ -20,7 +20,7 @@ from sagabus_orchestrator.rows import instant
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Connection, Queries
 
-__all__ = ["SQL", "Hold", "Holds"]
+__all__ = ["SQL", "Hold", "Holds", "forget"]
 
 SQL: Final = Queries("sagabus_orchestrator", "sql/holds.sql")
 
@@ -88,3 +88,9 @@ class Holds:
             holds, sagas = zip(*self._held, strict=True)
             await conn.execute(SQL["note_held"], list(holds), list(sagas), instant(now_ms))
             await reach("orchestrator.after-held")
+
+
+async def forget(conn: Connection, saga_id: str) -> None:
+    """Forget who paused a saga that is resumed: a later pause is not theirs to end."""
+    await conn.execute(SQL["resumed"], saga_id)
+    await reach("orchestrator.after-resumed")

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import Final
 
 from sagabus_bus import Reason, dead_letter_row
-from sagabus_core.canonical import JsonValue, canonical_bytes, sha256_hex
 from sagabus_core.engine import (
     Decision,
-    IssueCommand,
     ManagementEvent,
     ManualClose,
     OperationKind,
     Preview,
-    RecordOutcome,
     Resume,
     decide,
     preview,
     required_permissions,
 )
 from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
-from sagabus_core.payload import Payload
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import Topics
 from sagabus_messages.errors import MessageError
@@ -33,7 +28,8 @@ from sagabus_orchestrator.audit.trail import Act, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
-from sagabus_orchestrator.holds import Holds
+from sagabus_orchestrator.holds import Holds, forget
+from sagabus_orchestrator.operation_text import describe, request_of
 from sagabus_orchestrator.recovery import EarlyResults, present
 from sagabus_orchestrator.works import Rejected, received, stored_record, stored_result
 from sagabus_runtime import Tracing
@@ -113,18 +109,21 @@ class Operations:
             earlier = await self._earlier(conn, tenant, saga_id, event)
             if earlier is not None:
                 return earlier
-            act = operation_act(tenant, saga_id, event)
-            act = replace(act, workflow=entry.snapshot.workflow)
+            act = replace(operation_act(tenant, saga_id, event), workflow=entry.snapshot.workflow)
             outcome = await self._apply(conn, entry, event, act, permit)
         entry.end_spans()
         return outcome
 
-    async def dry_run(self, tenant: str, saga_id: str, event: ManagementEvent) -> Preview:
+    async def dry_run(
+        self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
+    ) -> Preview:
         """Return what the operation would do now; writes nothing. Raises as `perform` does."""
         self._check(event)
         async with self._database.transaction() as conn:
             entry = await self._lock(conn, tenant, saga_id)
             now = await now_ms(conn)
+            if permit is not None:
+                permit(required_permissions(entry.definition, entry.snapshot, event, now))
             if isinstance(event, Resume):
                 decide(entry.definition, entry.snapshot, event, now)
                 await self._apply_deferred(conn, entry, now, write=False)
@@ -160,7 +159,7 @@ class Operations:
         await reach("orchestrator.after-find-operation")
         if row is None:
             return None
-        if (str(row["saga_id"]), row["request"]) != (saga_id, _request(event)):
+        if (str(row["saga_id"]), row["request"]) != (saga_id, request_of(event)):
             raise _reused(event.operation.operation_id)
         body = load(row["outcome"])
         return OperationOutcome(
@@ -195,6 +194,7 @@ class Operations:
             # What was seen and expected was the saga as it stood before the deferred results.
             early.letters += await self._apply_deferred(conn, entry, now, write=True)
             decision = decide(entry.definition, entry.snapshot, _checked(event), now)
+            await forget(conn, entry.snapshot.saga_id)
         Holds.of(here.holds).check(entry.snapshot, decision)
         entry.take(decision, scene)
         if isinstance(event, ManualClose):
@@ -226,7 +226,7 @@ class Operations:
             kind=event.kind,
             status=entry.snapshot.status,
             revision=entry.snapshot.revision,
-            commands=tuple(_describe(command) for command in decision.commands),
+            commands=tuple(describe(command) for command in decision.commands),
         )
         recorded = await conn.fetchval(
             SQL["record_operation"],
@@ -236,7 +236,7 @@ class Operations:
             event.kind.value,
             operation.actor,
             operation.reason,
-            _request(event),
+            request_of(event),
             dump(outcome.body()),
             rows.instant(now),
         )
@@ -276,25 +276,3 @@ def _reused(operation_id: str) -> Refused:
 def _checked(event: Resume) -> Resume:
     """Return a resume whose expected revision was found present."""
     return replace(event, operation=replace(event.operation, expected_revision=None))
-
-
-def _request(event: ManagementEvent) -> str:
-    """Return what a repeated id is compared by: everything asked, but not who explains it how."""
-    if not isinstance(event, RecordOutcome):
-        return event.kind.value
-    attested = event.attestation
-    fields = {name: _plain(getattr(attested, name)) for name in attested.__dataclass_fields__}
-    digest = sha256_hex(canonical_bytes([type(attested).__name__, fields]))
-    return f"{event.kind.value}:{digest}"
-
-
-def _plain(value: object) -> JsonValue:
-    if isinstance(value, Payload):
-        digest = hashlib.sha256(value.body).hexdigest()
-        return [value.content_type, value.schema_id, digest]
-    return value if value is None or isinstance(value, bool) else str(value)
-
-
-def _describe(command: IssueCommand) -> str:
-    target = f" of {command.target}" if command.target else ""
-    return f"{command.phase}{target} {command.activation} attempt {command.attempt}"

@@ -113,7 +113,7 @@ class DeadLetters:
         return LetterOutcome(letter, effect)
 
     async def _earlier(self, conn: Connection, letter: Letter, deed: Deed) -> LetterOutcome | None:
-        done = await conn.fetch(SQL["letter_operations"], deed.operation_id)
+        done = await conn.fetch(SQL["letter_operations"], deed.operation_id, deed.actor, letter.id)
         if any((row["kind"], row["request"]) != (deed.kind, deed.request) for row in done):
             raise Refused(
                 "operation_id_reused",

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from sagabus_relay.lease import Clock, monotonic_ms
 from sagabus_relay.pace import Pace
+from sagabus_runtime import BackOff, BackOffPolicy
 from sagabus_store import StoreError
 
 __all__ = ["Bell", "Look", "NoBell", "Rest", "pause"]
@@ -22,7 +23,9 @@ BUSY_ROUNDS: Final = 20
 SLEEP_MS: Final = 1_000.0
 """Longest sleep: the second line behind a bell that broke unnoticed."""
 RETRY_MS: Final = 1_000.0
-"""Least time between two tries to have the bell."""
+"""Least time between two tries to have a bell that somebody else has."""
+OUTAGE: Final = BackOffPolicy(1_000, 60_000)
+"""Between two tries that failed: each may hold up the slot, and take a place at a full server."""
 
 
 class Bell(Protocol):
@@ -101,6 +104,7 @@ class Rest:
         self._busy = 0
         self._overslept = False
         self._try_at_ms = float("-inf")
+        self._back_off = BackOff(OUTAGE)
 
     def before(self) -> None:
         """Call it right before each look: what rings from here on is looked for again."""
@@ -145,7 +149,9 @@ class Rest:
             held = await self._bell.hold()
         except StoreError:
             await self._bell.close()
-            held = False
+            self._try_at_ms = self._clock() + self._back_off.next_ms()
+            return False
+        self._back_off.reset()
         if not held:
             self._try_at_ms = self._clock() + RETRY_MS
         return held

@@ -32,6 +32,7 @@ from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.registry import Registry
 from sagabus_orchestrator.signatures import verifier_of
+from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.tenants import Tenants
 from sagabus_orchestrator.why import Gatherer
 from sagabus_orchestrator.why.kafka import KafkaBus
@@ -139,6 +140,7 @@ class ApiService:
                 database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
             ),
             bulks=Bulks(database, watcher),
+            switchboard=Switchboard(database),
             registry=Registry(database, CelConditions(), topics),
             tenants=Tenants(database),
             pages=FactPages(database),

@@ -20,6 +20,7 @@ from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.queries import SagaDetail, SagaReader
 from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.registry import Registry, TopicCheck
+from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.tenants import Tenants
 from sagabus_orchestrator.why import Gatherer
 from sagabus_store import Database
@@ -42,6 +43,7 @@ class Backend:
     feed: Feed
     operations: Operations
     bulks: Bulks
+    switchboard: Switchboard
     registry: Registry
     tenants: Tenants
     pages: FactPages

@@ -61,39 +61,22 @@ class BodyLimit:
         if "transfer-encoding" not in request.headers:
             await self._app(scope, receive, send)
             return
-        body = await _read(receive)
-        if body is None:
-            await _refuse(request, receive, send)
-            return
-        await self._app(scope, _replay(body, receive), send)
+        await self._app(scope, _counted(receive), send)
 
 
-async def _read(receive: Receive) -> bytes | None:
-    """Return the whole body of unknown length, None once it is too large."""
-    body = bytearray()
-    more = True
-    while more:
+def _counted(receive: Receive) -> Receive:
+    """Let a body of unknown length be read by whoever wants it, which is after authentication."""
+    taken = 0
+
+    async def counted() -> Message:
+        nonlocal taken
         message = await receive()
-        if message["type"] != "http.request":
-            return bytes(body)
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(body) > MAX_BODY_BYTES:
-            return None
-    return bytes(body)
+        taken += len(message.get("body", b""))
+        if taken > MAX_BODY_BYTES:
+            raise BadRequest("body_too_large", _TOO_LARGE)
+        return message
 
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    told = False
-
-    async def again() -> Message:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
+    return counted
 
 
 async def _refuse(request: Request, receive: Receive, send: Send) -> None:

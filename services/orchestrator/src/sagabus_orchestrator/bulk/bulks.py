@@ -90,7 +90,9 @@ class Bulks:
                 )
                 if begun is not None:
                     await record(conn, act, f"{order.kind} of {count} sagas that match now")
-            return await self.get(order.id)
+            bulk = await self.get(order.id)
+            _check_same(bulk, order)  # a rival may have taken the id just now
+            return bulk
 
     async def _known(self, order: BulkOrder) -> Bulk | None:
         _check(order)
@@ -98,12 +100,7 @@ class Bulks:
             known = await self.get(order.id)
         except NotFound:
             return None
-        same = (known.order.kind, known.order.wanted.plain(), known.order.most)
-        if same != (order.kind, order.wanted.plain(), order.most):
-            raise Refused(
-                "operation_id_reused",
-                f"operation id {order.operation_id!r} did something else before: choose a new one",
-            )
+        _check_same(known, order)
         return known
 
     async def get(self, bulk_id: str, tenants: Sequence[str] | None = None) -> Bulk:
@@ -154,11 +151,26 @@ class Bulks:
         return [Bulk.of(row) for row in rows]
 
 
+def _check_same(known: Bulk, order: BulkOrder) -> None:
+    if _asked(known.order) != _asked(order):
+        raise Refused(
+            "operation_id_reused",
+            f"operation id {order.operation_id!r} did something else before: choose a new one",
+        )
+
+
+def _asked(order: BulkOrder) -> tuple[object, ...]:
+    tenants = order.wanted.tenants
+    meant = None if tenants is None else sorted(tenants)
+    return (order.kind, order.wanted.plain(), order.most, meant)
+
+
 def _is_visible(bulk: Bulk, tenants: Sequence[str] | None) -> bool:
     if tenants is None:
         return True
     own = bulk.order.wanted.tenants
-    return own is not None and set(own) <= set(tenants)
+    # One on nobody's sagas is no business of everybody.
+    return bool(own) and set(own or ()) <= set(tenants)
 
 
 def _act(verb: str, order: BulkOrder, bulk_id: str) -> Act:

@@ -39,7 +39,7 @@ from bulk where id = $1
 -- Return bulk operations, newest first, below a place; $1: those within these tenants.
 select *, state = 'running' and due_at < clock_timestamp() - interval '60 seconds' as is_overdue
 from bulk
-where ($1::text[] is null or tenants <@ $1)
+where ($1::text[] is null or (tenants <@ $1 and tenants <> '{}'))
   and ($2::timestamptz is null or (created_at, id) < ($2, $3::uuid))
 order by created_at desc, id desc
 limit $4

@@ -55,9 +55,14 @@ insert into dead_letter_operation (operation_id, topic, partition, "offset", kin
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: letter_operations
--- Return what was done under an operation id, on whatever letters.
-select topic, partition, "offset", kind, request, effect from dead_letter_operation
-where operation_id = $1
+-- Return what was done under an operation id: by the same actor, or by anybody to this letter.
+-- What others did to other letters is no business of whoever asks: it may be another tenant's.
+select o.topic, o.partition, o."offset", o.kind, o.request, o.effect
+from dead_letter_operation o
+where o.operation_id = $1
+  and (o.actor = $2
+       or (o.topic, o.partition, o."offset")
+          in (select d.topic, d.partition, d."offset" from dead_letter d where d.id = $3))
 
 -- name: letter_history
 -- Return what was done to one letter, in order.

@@ -25,18 +25,22 @@ select h.hold_id, h.saga_id, $3::timestamptz from unnest($1::uuid[], $2::uuid[])
 on conflict do nothing
 
 -- name: let_go
--- Return sagas that released holds have paused, with what resuming them needs.
+-- Return sagas behind $1 that released holds have paused, with what resuming them needs.
 select d.hold_id, d.saga_id, s.tenant, h.released_by, h.release_reason
 from held_saga d
 join hold h on h.id = d.hold_id
 left join saga s on s.id = d.saga_id
-where h.released_at is not null
+where h.released_at is not null and d.saga_id > $1
 order by d.saga_id
-limit $1
+limit $2
 
 -- name: gone_on
 -- Forget that a hold paused a saga.
 delete from held_saga where hold_id = $1 and saga_id = $2
+
+-- name: resumed
+-- Forget which holds paused a saga that goes on: whoever pauses it from now on has another reason.
+delete from held_saga where saga_id = $1
 
 -- name: hold_of
 -- Return the hold that paused a saga.

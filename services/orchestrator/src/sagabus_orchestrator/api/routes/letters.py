@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Query
 
 from sagabus_core.canonical import sha256_hex
+from sagabus_messages import Kind, parse_strict
 from sagabus_orchestrator import letters
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
@@ -64,8 +65,10 @@ async def redrive_letter(
     letter_id: SagaId, question: RedriveQuestion, caller: Caller, services: Services
 ) -> DeedAnswer:
     """Handle a letter again with every check, once, in the order of its key."""
-    await _seen(services, caller, letter_id)
+    letter = await _seen(services, caller, letter_id)
     edited = None if question.edited_body is None else question.edited_body.encode()
+    if edited is not None and letter.kind == Kind.START:
+        _require_own(caller, edited)
     deed = Deed(
         kind="redrive",
         operation_id=question.operation_id or str(uuid.uuid4()),
@@ -102,3 +105,11 @@ async def _seen(services: Backend, caller: Principal, letter_id: str) -> Letter:
     if not caller.tenants.everyone and (owner is None or not caller.sees(owner)):
         raise letters.unknown(letter_id)
     return letter
+
+
+def _require_own(caller: Principal, edited: bytes) -> None:
+    """Refuse a start that was edited into another tenant's; whose a command is stays as it is."""
+    body = parse_strict(edited)
+    tenant = body.get("tenant") if isinstance(body, dict) else None
+    if isinstance(tenant, str):
+        caller.require_tenant(tenant)

@@ -106,13 +106,13 @@ async def _perform(
     operation = Operation(operation_id, caller.actor, question.reason, question.expected_revision)
     event = build(operation)
     tenant = (await services.saga(caller, saga_id)).summary.tenant
-    if question.dry_run:
-        seen = await services.operations.dry_run(tenant, saga_id, event)
-        return OperationAnswer.foreseen(saga_id, event, seen)
 
     def permit(names: frozenset[str]) -> None:
         for name in sorted(names):
             caller.require(ENGINE_PERMISSIONS[name])
 
+    if question.dry_run:
+        seen = await services.operations.dry_run(tenant, saga_id, event, permit)
+        return OperationAnswer.foreseen(saga_id, event, seen)
     done = await services.operations.perform(tenant, saga_id, event, permit)
     return OperationAnswer.done(event, done)
