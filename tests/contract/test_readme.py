@@ -38,8 +38,8 @@ def test_every_service_module_exists(module: str) -> None:
 
 
 def test_every_command_and_option_of_the_readme_exists() -> None:
-    (block,) = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    lines = re.findall(r"^sagabus ([a-z-]+)(.*)$", block, re.MULTILINE)
+    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
+    lines = re.findall(r"^sagabus ([a-z-]+)(.*)$", blocks, re.MULTILINE)
     assert lines
     for name, rest in lines:
         done = subprocess.run(
