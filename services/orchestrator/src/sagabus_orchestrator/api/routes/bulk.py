@@ -146,8 +146,6 @@ def _order(caller: Principal, question: BulkQuestion) -> BulkOrder:
     """Return the order with what its bearer may do: each saga asks for its permission anew."""
     caller.require_any(OPERATION_PERMISSIONS[OperationKind(question.kind)])
     asked = question.filter
-    if asked.tenant is not None:
-        caller.require_tenant(asked.tenant)
     wanted = BulkFilter(
         tenants=SagaFilter(asked.tenant, tenants=caller.tenants.as_filter()).owners,
         workflow=asked.workflow,
