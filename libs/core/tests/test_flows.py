@@ -1,6 +1,7 @@
 """Parallels, choices, variables and payloads."""
 
 import json
+import gc
 import sys
 from types import FrameType
 from typing import Any
@@ -256,11 +257,13 @@ def instructions(length: int) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what others do at a collection would be counted too
     sys.settrace(trace)
     try:
         decide(saga.definition, saga.snapshot, event, saga.now_at_ms)
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 
