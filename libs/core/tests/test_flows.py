@@ -1,7 +1,7 @@
 """Parallels, choices, variables and payloads."""
 
-import json
 import gc
+import json
 import sys
 from types import FrameType
 from typing import Any
