@@ -3,6 +3,7 @@
 import asyncio
 import json
 import uuid
+from typing import Any
 
 import pytest
 from starlette.types import Message
@@ -93,3 +94,22 @@ async def test_a_body_that_never_ends_is_not_waited_for_before_it_is_known_who_s
     async with asyncio.timeout(5):
         await api.app(scope, receive, send)
     assert sent[0]["status"] == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "who"),
+    [
+        ("/sagas", start_body(tenant="globex"), "acme"),
+        ("/definitions/order/1/retire", {"reason": "a ticket"}, "acme"),
+        ("/definitions/order/1/retire", {"reason": "a ticket"}, "viewer"),
+    ],
+    ids=["start-for-others", "retire-for-all", "retire"],
+)
+async def test_whoever_is_refused_a_change_is_in_the_audit_once(
+    api: Api, path: str, body: dict[str, Any], who: str
+) -> None:
+    refused = await api.post(path, body, who=who)
+    assert problem(refused) == (403, "permission_denied")
+    rows = (await api.get("/audit", actor=f"key:{who}")).json()["rows"]
+    told = [(row["subject"], row["outcome"], row["code"]) for row in rows]
+    assert told == [(f"/v1{path}", "refused", "permission_denied")]

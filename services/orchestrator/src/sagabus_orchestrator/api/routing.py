@@ -83,6 +83,7 @@ class StrictRoute(APIRoute):
             except _Refused as refused:
                 return await problem_of(strict, refused.error)
             except (SagabusError, HTTPException) as error:
+                await _note_refusal(strict, error)
                 return await problem_of(strict, error)
             except Exception as error:  # noqa: BLE001  (the one place: a problem, never a trace)
                 return await _answer(strict, error)
@@ -112,23 +113,16 @@ async def _admit(request: Request, permissions: frozenset[Permission]) -> None:
         headers.get("authorization"), headers.get("x-api-key")
     )
     request.state.principal = principal
-    try:
-        principal.require_any(permissions)
-    except PermissionDenied as error:
-        await _note_refusal(backend, request, principal, error)
-        raise
+    principal.require_any(permissions)
 
 
-async def _note_refusal(
-    backend: Backend, request: Request, principal: Principal, error: PermissionDenied
-) -> None:
+async def _note_refusal(request: Request, error: Exception) -> None:
     """Let the audit tell who wanted to change what they may not; looking is no act."""
-    permissions = permissions_of_route(request.scope["endpoint"])
-    if request.method == "GET":
+    if request.method == "GET" or not isinstance(error, PermissionDenied) or error.recorded:
         return
-    kind = min(permissions)
-    act = Act(kind=kind, by=By(principal.actor), subject=request.url.path)
-    await backend.trail.refused(act, error)
+    kind = min(permissions_of_route(request.scope["endpoint"]))
+    act = Act(kind=kind, by=By(_principal(request).actor), subject=request.url.path)
+    await _backend(request).trail.refused(act, error)
 
 
 async def require_json(request: Request) -> None:

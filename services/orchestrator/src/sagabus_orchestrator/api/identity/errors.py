@@ -28,6 +28,9 @@ class Unauthenticated(OrchestratorError):
 class PermissionDenied(OrchestratorError):
     """The caller is known and may not do this (`permission_denied`), whether or not it exists."""
 
+    recorded: bool = False
+    """Whether the audit tells of it already."""
+
 
 class IdentityUnavailable(OrchestratorError):
     """The keys of the issuer are out of reach and none that is known fits: ask again later."""

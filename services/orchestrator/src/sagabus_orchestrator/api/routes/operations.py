@@ -20,7 +20,12 @@ from sagabus_core.engine import (
 from sagabus_orchestrator.api.attestations import attested
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
-from sagabus_orchestrator.api.identity import ENGINE_PERMISSIONS, OPERATION_PERMISSIONS, Principal
+from sagabus_orchestrator.api.identity import (
+    ENGINE_PERMISSIONS,
+    OPERATION_PERMISSIONS,
+    PermissionDenied,
+    Principal,
+)
 from sagabus_orchestrator.api.models.fields import SagaId
 from sagabus_orchestrator.api.models.operations import (
     OperationAnswer,
@@ -108,8 +113,12 @@ async def _perform(
     tenant = (await services.saga(caller, saga_id)).summary.tenant
 
     def permit(names: frozenset[str]) -> None:
-        for name in sorted(names):
-            caller.require(ENGINE_PERMISSIONS[name])
+        try:
+            for name in sorted(names):
+                caller.require(ENGINE_PERMISSIONS[name])
+        except PermissionDenied as error:
+            error.recorded = True  # by the operation itself; a dry run writes nothing
+            raise
 
     if question.dry_run:
         seen = await services.operations.dry_run(tenant, saga_id, event, permit)
