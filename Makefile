@@ -37,8 +37,9 @@ test: setup ## unit, architecture, contract, integration and acceptance tests on
 test-unit: setup ## the tests that need no server, in seconds
 	$(BIN)/pytest -m "not stack and not drill"
 
-drills: setup ## outage drills on real servers and services, 11 minutes; build/drills.json
-	$(BIN)/pytest tests/drills tests/chaos -m drill
+drills: setup ## outage drills on real servers and services, 10 minutes; build/drills.json
+	$(BIN)/pytest tests/drills -m drill
+	$(BIN)/pytest tests/chaos -m drill
 
 chaos: setup ## kill, cut, freeze and repeat everything under load: SECONDS=60 SEED=random; build/chaos.json
 	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),60) $(addprefix --seed ,$(SEED))

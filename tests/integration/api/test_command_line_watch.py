@@ -20,6 +20,13 @@ INTERRUPTED = 130
 both_ways = pytest.mark.parametrize("way", ["direct", "api"])
 
 
+# A shell lets what it runs in the background ignore Ctrl-C, and so do the tests that run there.
+_ATTENDED = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from sagabus_cli.app import main; main()"
+)
+
+
 class Watcher:
     """A command that runs, and what it says line by line."""
 
@@ -42,7 +49,7 @@ class Watcher:
 
 @asynccontextmanager
 async def watching(place: list[str], *words: str) -> AsyncIterator[Watcher]:
-    line = [sys.executable, "-m", "sagabus_cli", "--json", *place, *words, "--watch"]
+    line = [sys.executable, "-c", _ATTENDED, "--json", *place, *words, "--watch"]
     environment = {**os.environ, "SAGABUS_API_KEY": "admin", "SAGABUS_TOPIC_PREFIX": ""}
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
