@@ -216,6 +216,7 @@ async def test_trap_10_the_pages_come_from_the_index(rig: Rig) -> None:
         "  'id', gen_random_uuid(), 'status', 'COMPLETED', 'armed_at_ms', null))).*"
         " from saga one, generate_series(1, 5000) where business_key = 'ORD-0'"
     )
+    await rig.run("reindex table saga")  # empty pages that earlier tests left would count
     await rig.run("vacuum analyze saga")
     async with rig.database.connection() as conn:
         plan = await conn.fetch(
@@ -223,4 +224,6 @@ async def test_trap_10_the_pages_come_from_the_index(rig: Rig) -> None:
             " ('COMPLETED', 'COMPENSATED', 'MANUALLY_CLOSED') and id > $1 order by id limit 5",
             "00000000-0000-0000-0000-000000000000",
         )
-    assert any("Index Only Scan using saga_unfinished" in row[0] for row in plan), plan
+    assert any("Index Only Scan using saga_unfinished" in row[0] for row in plan), [
+        row[0] for row in plan
+    ]
