@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from sagabus_cli import FailedOutcome, UsageError, current_connection, current_output
-from sagabus_orchestrator.audit.published import published_heads
-from sagabus_orchestrator.audit.verify import Report, Scope, Verifier
+from sagabus_orchestrator.audit.findings import Fault, Report, Scope
+from sagabus_orchestrator.audit.published import call_witness
+from sagabus_orchestrator.audit.verify import Verifier
 from sagabus_orchestrator.commands.session import utc, with_database
+from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.queries import SagaReader
 from sagabus_store import Database
 
@@ -30,10 +33,10 @@ def verify(
         bool, typer.Option("--offline", help="Compare with nothing that was published.")
     ] = False,
 ) -> None:
-    """Recompute the chains of journals and compare them with snapshots, archive and Kafka.
+    """Prove journals against sagas, archive, audit and Kafka.
 
-    Exit code 1 if a chain is broken; its first broken link is named. Heads that the lifecycle
-    topic no longer keeps cannot be compared; how many is told.
+    Exit code 1 if something does not hold; of each saga the first thing is named. Heads that the
+    lifecycle topic no longer keeps cannot be compared; how many is told.
 
     Works on the database itself, not through the API.
     """
@@ -42,14 +45,25 @@ def verify(
 
     async def work(database: Database) -> Report:
         scope = Scope(await _saga_id(database, saga), utc(since))
-        verifier = Verifier(database, scope, _Progress())
-        await verifier.chains()
-        if not offline:
-            connection = current_connection()
-            await verifier.published(published_heads(connection.bus, connection.topics))
-        return verifier.report
+        if offline:
+            report = await Verifier(database, scope, _Progress()).prove()
+        else:
+            report = await _prove(database, scope, widely=False)
+            if scope.saga_id and any(b.fault is Fault.NOT_PUBLISHED for b in report.breaks):
+                report = await _prove(database, scope, widely=True)
+        if saga is not None and not report.sagas + report.deleted:
+            raise NotFound("not_found", f"no table and no event knows of the saga {saga}")
+        return report
 
     _tell(with_database(work), offline=offline)
+
+
+async def _prove(database: Database, scope: Scope, *, widely: bool) -> Report:
+    """Prove by what outbox and Kafka say; `widely`: in all partitions of the topic."""
+    connection, progress = current_connection(), _Progress()
+    source = (database, connection.bus, connection.topics)
+    with await call_witness(*source, scope, progress, widely=widely) as witness:
+        return await Verifier(database, scope, progress, witness).prove()
 
 
 class _Progress:
@@ -59,40 +73,54 @@ class _Progress:
         self._told = 0
 
     def __call__(self, report: Report) -> None:
-        done = report.sagas + report.compared
+        if report.to_read:
+            self._tell(report.read, f"{report.read} of {report.to_read} lifecycle events read")
+        else:
+            counts = f"{report.facts} facts, {report.compared} published heads"
+            self._tell(report.sagas, f"{report.sagas} sagas, {counts}")
+
+    def _tell(self, done: int, text: str) -> None:
+        if done < self._told:
+            self._told = 0  # the next part of the work
         if done - self._told >= _EVERY:
             self._told = done
-            current_output().note(
-                f"{report.sagas} sagas, {report.facts} facts, {report.compared} published heads"
-            )
+            current_output().note(text)
 
 
 async def _saga_id(database: Database, name: str | None) -> str | None:
+    """Return whose id is meant; one that is named by it may be missing: that is to be proved."""
     if name is None:
         return None
-    return (await SagaReader(database).find(name)).summary.saga_id
+    try:
+        return str(uuid.UUID(name))
+    except ValueError:
+        return (await SagaReader(database).find(name)).summary.saga_id
 
 
 def _tell(report: Report, *, offline: bool) -> None:
     compared = (
         "compared with nothing that was published"
         if offline
-        else f"{report.compared} published heads compared, {report.not_compared} no longer kept"
+        else f"{report.compared} published heads compared, {report.waiting} not published yet, "
+        f"{report.not_compared} no longer kept"
     )
     lines = [
         *(f"BROKEN {found}" for found in report.breaks),
         f"{report.sagas} sagas ({report.archived} archived), {report.facts} facts, {compared}",
-        f"{report.broken} chains are broken" if report.broken else "every chain holds",
     ]
+    if report.deleted:
+        lines.append(f"{report.deleted} ended sagas were deleted: nothing is left to prove")
+    lines.append(f"{report.broken} sagas do not hold" if report.broken else "every saga holds")
     current_output().tell(_document(report), "\n".join(lines))
     if report.broken:
         raise typer.Exit(FailedOutcome.exit_code)
 
 
 def _document(report: Report) -> dict[str, Any]:
-    names = ("sagas", "facts", "archived", "deleted", "compared", "not_compared", "broken")
+    counts = ("sagas", "facts", "archived", "deleted", "broken")
+    published = ("compared", "waiting", "not_compared")
     return {
-        **{name: getattr(report, name) for name in names},
+        **{name: getattr(report, name) for name in (*counts, *published)},
         "breaks": [
             {
                 "saga_id": found.saga_id,
