@@ -63,8 +63,8 @@ class Bulks:
         `invalid_operation`. Each saga is then changed in a transaction of its own, as by
         `Operations.perform`, under an operation id that derives from the bulk's and the saga's.
         """
-        act = _act("start", order, order.id)
-        async with self._trail.refusals_of(act):
+        acts = _acts("start", order, order.id)
+        async with self._trail.refusals_of(*acts):
             known = await self._known(order)
             if known is not None:
                 return known
@@ -89,7 +89,7 @@ class Bulks:
                     order.reason,
                 )
                 if begun is not None:
-                    await record(conn, act, f"{order.kind} of {count} sagas that match now")
+                    await record(conn, acts, _counted(acts, count, f"{order.kind} of"))
             bulk = await self.get(order.id)
             _check_same(bulk, order)  # a rival may have taken the id just now
             return bulk
@@ -129,15 +129,15 @@ class Bulks:
         The batch under way ends first. Raises `NotFound`, `Refused` (`precondition_failed`).
         """
         known = await self.get(bulk_id, tenants)
-        act = _act(_VERB.get(state, str(state)), replace(known.order, actor=by.actor), bulk_id)
-        act = replace(act, by=by)
-        async with self._trail.refusals_of(act):
+        acts = _acts(_VERB.get(state, str(state)), known.order, bulk_id, by)
+        async with self._trail.refusals_of(*acts):
             async with self._database.transaction() as conn:
                 came_from = [each.value for each in _FROM.get(state, ())]
                 changed = await conn.fetchval(SQL["steer_bulk"], bulk_id, state.value, came_from)
                 if changed is None:
                     raise Refused("precondition_failed", f"the bulk operation is {known.state}")
-                await record(conn, act, f"{known.state} to {state}, {known.handled} sagas handled")
+                told = f"{known.state} to {state}, handled"
+                await record(conn, acts, _counted(acts, known.handled, told))
             return await self.get(bulk_id, tenants)
 
     async def list(
@@ -173,16 +173,20 @@ def _is_visible(bulk: Bulk, tenants: Sequence[str] | None) -> bool:
     return bool(own) and set(own or ()) <= set(tenants)
 
 
-def _act(verb: str, order: BulkOrder, bulk_id: str) -> Act:
-    tenants = order.wanted.tenants or ()
-    return Act(
+def _acts(verb: str, order: BulkOrder, bulk_id: str, by: By | None = None) -> tuple[Act, ...]:
+    act = Act(
         kind=f"bulk:{verb}",
-        by=By(order.actor, order.reason, order.operation_id),
+        by=by or By(order.actor, order.reason, order.operation_id),
         subject=bulk_id,
         permission=f"bulk:run saga:{order.kind}",
-        tenant=tenants[0] if len(tenants) == 1 else "",
         workflow=order.wanted.workflow or "",
     )
+    return act.of_each(order.wanted.tenants or ())
+
+
+def _counted(acts: Sequence[Act], count: int, told: str) -> str:
+    """Tell how many sagas, unless that is the number of several tenants: each reads its own row."""
+    return f"{told} {count} sagas" if len(acts) == 1 else f"{told} sagas of several tenants"
 
 
 def _check(order: BulkOrder) -> None:

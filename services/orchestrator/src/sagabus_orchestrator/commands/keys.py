@@ -57,6 +57,8 @@ KeyFile = Annotated[
     ),
 ]
 
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the audit.")]
+
 
 @app.command()
 def create(
@@ -108,11 +110,11 @@ def list_keys() -> None:
 
 
 @app.command()
-def revoke(name: Name) -> None:
+def revoke(name: Name, reason: Reason = "") -> None:
     """Let a key count no longer; running processes notice within seconds."""
 
     async def work(database: Database) -> ApiKey:
-        return await ApiKeys(database).revoke(name, _owner())
+        return await ApiKeys(database).revoke(name, _owner(), reason)
 
     key = with_database(work)
     current_output().tell(_document(key), f"{key.name} is {_lives(key)}")

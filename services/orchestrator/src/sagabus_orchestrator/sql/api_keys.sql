@@ -28,6 +28,12 @@ from api_key
 where $1::text[] is null or (not all_tenants and tenants <@ $1::text[])
 order by name
 
+-- name: lock_key
+-- Hold a key of the given tenants (null: any) until the commit and say since when it is revoked.
+select revoked_at from api_key
+where name = $1 and ($2::text[] is null or (not all_tenants and tenants <@ $2::text[]))
+for update
+
 -- name: revoke_key
 -- Revoke a key of the given tenants (null: any); a second time changes nothing. Returns its row.
 update api_key

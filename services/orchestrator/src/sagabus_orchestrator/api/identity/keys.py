@@ -15,6 +15,7 @@ from sagabus_orchestrator.api.identity.errors import PermissionDenied
 from sagabus_orchestrator.api.identity.key_text import KeyText, hash_secret, new_key_text
 from sagabus_orchestrator.api.identity.permissions import Permission, Role, permissions_of
 from sagabus_orchestrator.api.identity.principal import Principal, TenantScope
+from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_store import Database, Queries
 
@@ -63,17 +64,27 @@ class ApiKeys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._trail = Trail(database)
 
-    async def create(self, request: KeyRequest, by: Principal) -> tuple[ApiKey, KeyText]:
+    async def create(
+        self, request: KeyRequest, by: Principal, reason: str = ""
+    ) -> tuple[ApiKey, KeyText]:
         """Keep a new key and return it with its secret, which nobody can learn again.
 
         Names are used once, for ever: they are the actor of audit facts. Raises `Refused`
         (`invalid_key_request`, `key_name_taken`) and `PermissionDenied`, also for a key that could
         do more than the one who makes it.
         """
-        by.require(Permission.KEY_CREATE)
-        _check(request)
-        _check_within(request, by)
+        acts = _acts(Permission.KEY_CREATE, request.name, request.tenants, By(by.actor, reason))
+        async with self._trail.refusals_of(*acts):
+            by.require(Permission.KEY_CREATE)
+            _check(request)
+            _check_within(request, by)
+            return await self._create(request, by, acts)
+
+    async def _create(
+        self, request: KeyRequest, by: Principal, acts: Iterable[Act]
+    ) -> tuple[ApiKey, KeyText]:
         text = new_key_text()
         async with self._database.transaction() as conn:
             row = await conn.fetchrow(
@@ -88,8 +99,11 @@ class ApiKeys:
                 by.actor,
                 request.lives,
             )
-        if row is None:
-            raise Refused("key_name_taken", f"a key named {request.name!r} exists or existed")
+            if row is None:
+                raise Refused("key_name_taken", f"a key named {request.name!r} exists or existed")
+            granted = ", ".join(sorted({*request.roles, *request.permissions}))
+            lives = f"for {request.lives.days} days" if request.lives else "until revoked"
+            await record(conn, acts, f"{granted}, {lives}")
         return _key_of(row), text
 
     async def list(self, by: Principal) -> list[ApiKey]:
@@ -100,17 +114,29 @@ class ApiKeys:
                 _key_of(row) for row in await conn.fetch(SQL["list_keys"], by.tenants.as_filter())
             ]
 
-    async def revoke(self, name: str, by: Principal) -> ApiKey:
+    async def revoke(self, name: str, by: Principal, reason: str = "") -> ApiKey:
         """Let a key count no longer: at once here, in every replica after its cache's bound.
 
         A second time changes nothing. Raises `NotFound`, also for a key of other tenants.
         """
-        by.require(Permission.KEY_REVOKE)
-        async with self._database.transaction() as conn:
-            row = await conn.fetchrow(SQL["revoke_key"], name, by.tenants.as_filter(), by.actor)
-        if row is None:
-            raise NotFound("not_found", f"there is no key {name!r}")
-        return _key_of(row)
+        why, scope = By(by.actor, reason), by.tenants.as_filter()
+        async with self._trail.refusals_of(*_acts(Permission.KEY_REVOKE, name, by.tenants, why)):
+            by.require(Permission.KEY_REVOKE)
+            async with self._database.transaction() as conn:
+                before = await conn.fetchrow(SQL["lock_key"], name, scope)
+                row = await conn.fetchrow(SQL["revoke_key"], name, scope, by.actor)
+                if before is None or row is None:
+                    raise NotFound("not_found", f"there is no key {name!r}")
+                key = _key_of(row)
+                if before["revoked_at"] is None:
+                    acts = _acts(Permission.KEY_REVOKE, name, key.tenants, why)
+                    await record(conn, acts, "revoked")
+        return key
+
+
+def _acts(kind: Permission, name: str, tenants: TenantScope, by: By) -> tuple[Act, ...]:
+    act = Act(kind=kind, by=by, subject=f"key:{name}")
+    return act.of_each(() if tenants.everyone else tenants.names)
 
 
 def _check(request: KeyRequest) -> None:
