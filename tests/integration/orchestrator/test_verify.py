@@ -17,7 +17,10 @@ from sagabus_core.vocabulary import ResultStatus
 from sagabus_messages import OutboxRow, Record, Topics, pack_headers, unpack_headers
 from sagabus_orchestrator.audit import By
 from sagabus_orchestrator.audit.findings import Fault, Report, Scope
+from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.audit.published import hear, hear_outbox
+from sagabus_orchestrator.audit.seal import Sealer
+from sagabus_orchestrator.audit.unsealing import prove_seals
 from sagabus_orchestrator.audit.verify import Verifier
 from sagabus_orchestrator.audit.witness import Witness
 from sagabus_orchestrator.entry import NO_HEAD
@@ -25,6 +28,7 @@ from sagabus_orchestrator.switchboard import Releaser, Switchboard
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.body import ArchivedFact, Body, pack, unpack
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
+from sagabus_testkit import eventually
 from sagabus_testkit.stack import Kafka
 
 from .support import TOPICS, Rig, Shell, commands, pause, resume
@@ -32,7 +36,7 @@ from .tampering import TAMPERING
 
 BROKEN = 1
 HOUR_MS: Final = 3_600_000
-TABLES = ("saga", "saga_key", "journal", "archived_saga", "audit")
+TABLES = ("saga", "saga_key", "journal", "archived_saga", "audit", "audit_seal")
 
 
 async def play(rig: Rig, *keys: str) -> None:
@@ -86,11 +90,11 @@ async def offline(rig: Rig) -> Report:
     return await Verifier(rig.database, Scope(), lambda _: None).prove()
 
 
-def told(report: Report) -> list[tuple[str, Fault, int | None]]:
+def told(report: Report) -> list[tuple[str | None, Fault, int | None]]:
     return [(found.saga_id, found.fault, found.revision) for found in report.breaks]
 
 
-def faults(report: Report) -> set[tuple[str, Fault]]:
+def faults(report: Report) -> set[tuple[str | None, Fault]]:
     return {(found.saga_id, found.fault) for found in report.breaks}
 
 
@@ -150,7 +154,7 @@ async def test_tampering_is_found_by_itself_at_its_first_place(rig: Rig) -> None
     """Without Kafka: the tables contradict each other."""
     await play(rig, "A", "B", "C")
     await save(rig)
-    found: dict[str, set[tuple[str, Fault]]] = {}
+    found: dict[str, set[tuple[str | None, Fault]]] = {}
     for name, (_, statement) in TAMPERING.items():
         await rig.run(statement)
         found[name] = faults(await offline(rig))
@@ -350,6 +354,55 @@ def _with(body: Body, forged: ArchivedFact) -> Body:
     return Body(body.snapshot, (*body.facts[:3], forged, *body.facts[4:]))
 
 
+async def unsealed(rig: Rig, logged: dict[int, bytes] | None = None) -> Report:
+    report = Report()
+    await prove_seals(rig.database, logged or {}, report)
+    return report
+
+
+async def test_rows_of_the_audit_are_sealed_behind_its_fence(rig: Rig) -> None:
+    await play(rig, "A")
+    horizon = Horizon(rig.database, held_gauge(CollectorRegistry()))
+
+    async def is_sealed() -> bool:
+        await horizon.move()
+        return await rig.count("audit_seal") > 0
+
+    await eventually(is_sealed)
+    first = await unsealed(rig)
+    assert (first.broken, first.unsealed) == (0, 0)
+    assert first.audit_rows == await rig.count("audit")
+    for name in ("one", "two"):
+        await rig.tenants.set_quota("acme", 5, By("ada", name))
+    assert (await unsealed(rig)).unsealed == 2
+    last = await rig.value("select max(seq) from audit")
+    assert isinstance(last, int)
+    await Sealer(rig.database).seal(last)
+    head = await rig.value("select head from audit_seal where seq = $1", last)
+    assert isinstance(head, bytes)
+    await save(rig)
+    one = "audit where reason = 'one'"
+    for statement in (
+        "update audit set reason = 'another' where reason = 'one'",
+        "update audit set recorded_at = recorded_at - interval '1 s' where reason = 'one'",
+        f"delete from {one}",
+        "delete from audit where reason = 'two'",
+        f"update {one.replace('where', 'set seq = default where')}",
+        "delete from audit",
+    ):
+        await rig.run(statement)
+        (found,) = (await unsealed(rig)).breaks
+        assert (found.saga_id, found.fault) == (None, Fault.AUDIT_CHANGED), statement
+        await restore(rig)
+    # Whoever seals everything anew is sound, but not what the log says.
+    await rig.run(f"delete from {one}")
+    await rig.run("delete from audit_seal")
+    await Sealer(rig.database).seal(last)
+    assert (await unsealed(rig)).broken == 0
+    (found,) = (await unsealed(rig, {last: head})).breaks
+    assert (found.revision, found.expected) == (last, head.hex())
+
+
 async def test_many_sagas_are_proved_page_by_page_and_each_break_is_counted_once(rig: Rig) -> None:
     await rig.process(*(rig.start_record(f"M-{n}") for n in range(120)))
     topic = await relay(rig)
@@ -399,7 +452,9 @@ async def test_the_command_compares_with_kafka(
     await rig.run("delete from saga where id = $1", saga)
     assert (await said(saga, code=BROKEN))["breaks"][0]["fault"] == "saga_missing"
     assert (await said(str(uuid4()), code=4))["error"]["code"] == "not_found"
-    assert (await said(code=2))["error"]["code"] == "usage"
+    assert (await said("--all", "--offline", "--seal", f"1:{'0' * 64}", code=BROKEN))["broken"] > 0
+    for words in ((), ("A", "--seal", "1:00"), ("--all", "--seal", "nonsense")):
+        assert (await said(*words, code=2))["error"]["code"] == "usage"
     mine = partition_of(saga.encode(), 3)
     async with Excerpt(connection, topics.lifecycle, only=[mine]) as one:
         keys = [record.key async for batch in one.batches() for record in batch]

@@ -40,23 +40,31 @@ class Fault(StrEnum):
     """A time beside a fact is not the one within it."""
     AUDIT_DIFFERS = "audit_differs"
     """The audit lacks an operation that the journal tells of, or tells of another."""
+    AUDIT_CHANGED = "audit_changed"
+    """The audit's rows up to a number are not those that were sealed."""
     UNREADABLE = "unreadable"
     """Stored bytes that no release has written, or only a later one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first thing that is wrong with a saga; `expected` and `found` are in plain text."""
+    """The first thing that is wrong with a saga; `expected` and `found` are in plain text.
 
-    saga_id: str
+    Without a saga: with the audit, where `revision` is the number of a row.
+    """
+
+    saga_id: str | None
     fault: Fault
     revision: int | None
     expected: str
     found: str
 
     def __str__(self) -> str:
+        what = f", expected {self.expected}, found {self.found}"
+        if self.saga_id is None:
+            return f"the audit up to row {self.revision}: {self.fault}{what}"
         place = "" if self.revision is None else f" at revision {self.revision}"
-        return f"{self.saga_id}{place}: {self.fault}, expected {self.expected}, found {self.found}"
+        return f"{self.saga_id}{place}: {self.fault}{what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,7 @@ class Report:
     `compared`: revisions whose published head was compared, each once however often Kafka holds
     it. `waiting`: those that were not published so far. `not_compared`: those that Kafka no longer
     keeps. `deleted`: ended sagas of which only the key is left. `read` of `to_read` records.
+    `audit_rows`: of the whole audit, `unsealed` of them behind its last seal.
     """
 
     sagas: int = 0
@@ -86,6 +95,8 @@ class Report:
     broken: int = 0
     read: int = 0
     to_read: int = 0
+    audit_rows: int = 0
+    unsealed: int = 0
     breaks: list[Break] = field(default_factory=list)
 
     def add(self, found: Break) -> None:

@@ -16,7 +16,7 @@ __all__ = ["PublishedHead", "Testimony", "Witness"]
 
 _SLOW_COMMIT_MS: Final = 600_000
 """What was decided later than this before the outbox was read may not have been committed then."""
-_SKEW_MS: Final = 60_000
+_SKEW_MS: Final = 600_000
 """How far the clocks of Kafka and the database may be apart."""
 _TABLE: Final = """
 create table head (

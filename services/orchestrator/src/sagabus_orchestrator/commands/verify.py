@@ -11,6 +11,7 @@ import typer
 from sagabus_cli import FailedOutcome, UsageError, current_connection, current_output
 from sagabus_orchestrator.audit.findings import Fault, Report, Scope
 from sagabus_orchestrator.audit.published import call_witness
+from sagabus_orchestrator.audit.unsealing import prove_seals
 from sagabus_orchestrator.audit.verify import Verifier
 from sagabus_orchestrator.commands.session import utc, with_database
 from sagabus_orchestrator.errors import NotFound
@@ -32,6 +33,10 @@ def verify(
     offline: Annotated[
         bool, typer.Option("--offline", help="Compare with nothing that was published.")
     ] = False,
+    seal: Annotated[
+        list[str] | None,
+        typer.Option(help="With --all: a seal of the audit from the log, SEQ:HEAD; repeatable."),
+    ] = None,
 ) -> None:
     """Prove journals against sagas, archive, audit and Kafka.
 
@@ -42,6 +47,9 @@ def verify(
     """
     if (saga is not None) + (since is not None) + everything != 1:
         raise UsageError("usage", "name one saga, or --since a time, or --all")
+    if seal and not everything:
+        raise UsageError("usage", "--seal goes with --all")
+    logged = dict(map(_seal, seal or ()))
 
     async def work(database: Database) -> Report:
         scope = Scope(await _saga_id(database, saga), utc(since))
@@ -51,11 +59,21 @@ def verify(
             report = await _prove(database, scope, widely=False)
             if scope.saga_id and any(b.fault is Fault.NOT_PUBLISHED for b in report.breaks):
                 report = await _prove(database, scope, widely=True)
+        if everything:
+            await prove_seals(database, logged, report)
         if saga is not None and not report.sagas + report.deleted:
             raise NotFound("not_found", f"no table and no event knows of the saga {saga}")
         return report
 
     _tell(with_database(work), offline=offline)
+
+
+def _seal(text: str) -> tuple[int, bytes]:
+    seq, _, head = text.partition(":")
+    try:
+        return int(seq), bytes.fromhex(head)
+    except ValueError as cause:
+        raise UsageError("usage", f"{text!r}: write SEQ:HEAD as `audit.sealed` tells it") from cause
 
 
 async def _prove(database: Database, scope: Scope, *, widely: bool) -> Report:
@@ -108,9 +126,11 @@ def _tell(report: Report, *, offline: bool) -> None:
         *(f"BROKEN {found}" for found in report.breaks),
         f"{report.sagas} sagas ({report.archived} archived), {report.facts} facts, {compared}",
     ]
+    if report.audit_rows:
+        lines.append(f"{report.audit_rows} rows of the audit, {report.unsealed} not sealed yet")
     if report.deleted:
         lines.append(f"{report.deleted} ended sagas were deleted: nothing is left to prove")
-    lines.append(f"{report.broken} sagas do not hold" if report.broken else "every saga holds")
+    lines.append(f"{report.broken} things do not hold" if report.broken else "everything holds")
     current_output().tell(_document(report), "\n".join(lines))
     if report.broken:
         raise typer.Exit(FailedOutcome.exit_code)
@@ -118,7 +138,7 @@ def _tell(report: Report, *, offline: bool) -> None:
 
 def _document(report: Report) -> dict[str, Any]:
     counts = ("sagas", "facts", "archived", "deleted", "broken")
-    published = ("compared", "waiting", "not_compared")
+    published = ("compared", "waiting", "not_compared", "audit_rows", "unsealed")
     return {
         **{name: getattr(report, name) for name in (*counts, *published)},
         "breaks": [
