@@ -1,6 +1,7 @@
 """The command line without any server: output, errors, exit codes, lazy loading."""
 
 import json
+import signal
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -142,6 +143,23 @@ def test_the_start_loads_no_driver_and_no_table() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_ctrl_c_while_the_command_is_still_imported_leaves_no_traceback() -> None:
+    script = (
+        "import signal, sys, importlib.abc, os\n"
+        "class Interrupted(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'sagabus_cli': os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import sagabus_command\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "sagabus_command.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_a_reader_that_has_gone_hears_no_complaint() -> None:

@@ -46,7 +46,7 @@ class ApiAddress:
     def unreachable(self, why: str) -> str:
         """Return a sentence about an API that does not answer."""
         return (
-            f"the API at {self.url} does not answer ({why}): start it, or correct --api or "
+            f"the API at {self.url} is out of reach ({why}): start it, or correct --api or "
             "SAGABUS_API; --direct works on the database"
         )
 
