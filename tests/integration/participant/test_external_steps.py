@@ -364,6 +364,16 @@ async def test_several_killed_between_any_two_statements(
     assert await rig.count("participant_work") == 0
 
 
+async def test_intents_whose_commit_was_not_heard_of_are_in_no_doubt(
+    rig: Rig, world: World
+) -> None:
+    bench, items = WorkBench(rig.shell), await begun_together(rig, ["a", "b", "c"])
+    with failpoints.armed("store.after-commit=error:08006@1"):
+        await asyncio.gather(*(bench.work(item) for item in items))
+    assert [r.status for r in await rig.answers()] == [S.SUCCEEDED] * 3
+    assert (len(world.calls), world.forbidden) == (3, set())
+
+
 async def test_nobody_waits_for_the_receipt_of_a_neighbour(rig: Rig, world: World) -> None:
     """Somebody holds the lock of one activation in a long transaction of their own."""
     bench, items = WorkBench(rig.shell), await begun_together(rig, ["a", "b", "c"])

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sagabus_bus import record_fields
+from sagabus_core.vocabulary import Phase
+from sagabus_participant.admission import Call
 from sagabus_participant.dispatch import Due
 from sagabus_participant.gathering import Gathering
 from sagabus_participant.handling import Handling
-from sagabus_participant.journal import Finding
-from sagabus_participant.orders import Order, read_order, unpack_record
+from sagabus_participant.journal import EffectState, Finding
+from sagabus_participant.orders import Order, read_input, read_order, unpack_record
 from sagabus_participant.session import JOURNAL, WORK, Session
 from sagabus_participant.settlement import Later
 from sagabus_participant.shell import Shell
@@ -135,8 +137,8 @@ class WorkBench:
             await session.lock_known([begin.order for begin in begins], lock_wait_ms)
             held = await _held(conn, [begin.item for begin in begins])
             dues = [
-                self._admitted(session, order) if item.id in held else None
-                for item, order in begins
+                self._admitted(session, begin) if begin.item.id in held else None
+                for begin in begins
             ]
             await self._close(
                 session,
@@ -151,10 +153,10 @@ class WorkBench:
         self._shell.meters.add(session.tally)
         return dues
 
-    def _admitted(self, session: Session, order: Order) -> Due | None:
-        due = self._handling.admit(session, order)
+    def _admitted(self, session: Session, begin: _Begin) -> Due | None:
+        due = _unheard(session, begin) or self._handling.admit(session, begin.order)
         if due is not None:
-            session.put(order, due.activation)
+            session.put(begin.order, due.activation)
         return due
 
     async def _receive(self, item: Item, due: Due, finding: Finding) -> None:
@@ -214,6 +216,24 @@ class WorkBench:
         if later is not None and later.at_once:
             return now_ms
         return self._shell.retry_at_ms(now_ms, item.tries, order.ask.expires_at_ms)
+
+
+def _unheard(session: Session, begin: _Begin) -> Due | None:
+    """Return the call of an intent that we wrote without hearing of its commit.
+
+    Under its first lease, which is still ours, nobody has called for the command: a connection
+    that was lost while a lot committed must not put all of it in doubt.
+    """
+    item, order = begin
+    activation = session.activation(order)
+    effect = activation.effect(order.ask.about)
+    ours = effect.state is EffectState.INTENT and effect.intent_command_id == order.ask.command_id
+    if not ours or item.tries > 1 or session.now_ms >= order.ask.expires_at_ms:
+        return None
+    if order.ask.phase is not Phase.EXECUTE:
+        return Due(order, Call.COMPENSATE, activation)
+    given = read_input(order)
+    return None if isinstance(given, Finding) else Due(order, Call.EXECUTE, activation, given)
 
 
 def _columns(items: Sequence[Item]) -> tuple[list[int], list[str]]:
