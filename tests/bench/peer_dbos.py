@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -72,9 +73,9 @@ def direct(number: int, began: float | None = None) -> float:
 
 def calm(executor: ThreadPoolExecutor, call: Callable[..., float], workflows: int) -> list[float]:
     """Start workflows evenly; the time of each counts from its start, waiting for a thread too."""
-    first, waiting = time.perf_counter(), []
+    never, first, waiting = threading.Event(), time.perf_counter(), []
     for number in range(workflows):
-        time.sleep(max(0.0, first + number / PER_S - time.perf_counter()))
+        never.wait(max(0.0, first + number / PER_S - time.perf_counter()))
         waiting.append(executor.submit(call, number, time.perf_counter()))
     return [done.result() for done in waiting]
 
