@@ -19,11 +19,12 @@ from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_store import Database, Queries
 
-__all__ = ["SQL", "ApiKey", "ApiKeys", "KeyRequest"]
+__all__ = ["MAX_LIFE", "NAME_PATTERN", "SQL", "ApiKey", "ApiKeys", "KeyRequest"]
 
 SQL = Queries("sagabus_orchestrator", "sql/api_keys.sql")
 MAX_LIFE: Final = timedelta(days=3_650)
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
+NAME_PATTERN: Final = r"[a-z0-9][a-z0-9.-]{0,62}"
+_NAME: Final = re.compile(NAME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,74 +76,80 @@ class ApiKeys:
         (`invalid_key_request`, `key_name_taken`) and `PermissionDenied`, also for a key that could
         do more than the one who makes it.
         """
+        by.require(Permission.KEY_CREATE)
+        _check_within(request, by)
         acts = _acts(Permission.KEY_CREATE, request.name, request.tenants, By(by.actor, reason))
-        async with self._trail.refusals_of(*acts):
-            by.require(Permission.KEY_CREATE)
-            _check(request)
-            _check_within(request, by)
-            return await self._create(request, by, acts)
-
-    async def _create(
-        self, request: KeyRequest, by: Principal, acts: Iterable[Act]
-    ) -> tuple[ApiKey, KeyText]:
         text = new_key_text()
-        async with self._database.transaction() as conn:
-            row = await conn.fetchrow(
-                SQL["insert_key"],
-                text.id,
-                request.name,
-                hash_secret(text),
-                sorted(request.roles),
-                sorted(request.permissions),
-                sorted(request.tenants.names),
-                request.tenants.everyone,
-                by.actor,
-                request.lives,
-            )
-            if row is None:
-                raise Refused("key_name_taken", f"a key named {request.name!r} exists or existed")
-            granted = ", ".join(sorted({*request.roles, *request.permissions}))
-            lives = f"for {request.lives.days} days" if request.lives else "until revoked"
-            await record(conn, acts, f"{granted}, {lives}")
-        return _key_of(row), text
+        async with self._trail.refusals_of(*acts):
+            _check(request)
+            async with self._database.transaction() as conn:
+                row = await conn.fetchrow(
+                    SQL["insert_key"],
+                    text.id,
+                    request.name,
+                    hash_secret(text),
+                    sorted(request.roles),
+                    sorted(request.permissions),
+                    sorted(request.tenants.names),
+                    request.tenants.everyone,
+                    by.actor,
+                    request.lives,
+                )
+                if row is None:
+                    detail = f"a key named {request.name!r} exists or existed: choose another name"
+                    raise Refused("key_name_taken", detail)
+                key = _key_of(row)
+                await record(conn, acts, _said(key))
+        return key, text
 
-    async def list(self, by: Principal) -> list[ApiKey]:
-        """Return the keys of the caller's tenants, by name; expired and revoked ones too."""
+    async def list(self, by: Principal, limit: int, behind: str = "") -> list[ApiKey]:
+        """Return at most `limit` keys of the caller's tenants by name, those behind a name.
+
+        Expired and revoked ones are among them.
+        """
         by.require(Permission.KEY_READ)
+        scope = by.tenants.as_filter()
         async with self._database.connection() as conn:
-            return [
-                _key_of(row) for row in await conn.fetch(SQL["list_keys"], by.tenants.as_filter())
-            ]
+            return list(map(_key_of, await conn.fetch(SQL["list_keys"], scope, behind, limit)))
 
     async def revoke(self, name: str, by: Principal, reason: str = "") -> ApiKey:
-        """Let a key count no longer: at once here, in every replica after its cache's bound.
+        """Let a key count no longer, in every process once its cache's bound has passed.
 
         A second time changes nothing. Raises `NotFound`, also for a key of other tenants.
         """
-        why, scope = By(by.actor, reason), by.tenants.as_filter()
-        async with self._trail.refusals_of(*_acts(Permission.KEY_REVOKE, name, by.tenants, why)):
-            by.require(Permission.KEY_REVOKE)
+        by.require(Permission.KEY_REVOKE)
+        scope, who = by.tenants.as_filter(), By(by.actor, reason)
+        # A key that is not there is nobody's: the refusal shows to whoever asked.
+        async with self._trail.refusals_of(*_acts(Permission.KEY_REVOKE, name, by.tenants, who)):
             async with self._database.transaction() as conn:
-                before = await conn.fetchrow(SQL["lock_key"], name, scope)
                 row = await conn.fetchrow(SQL["revoke_key"], name, scope, by.actor)
-                if before is None or row is None:
-                    raise NotFound("not_found", f"there is no key {name!r}")
-                key = _key_of(row)
-                if before["revoked_at"] is None:
-                    acts = _acts(Permission.KEY_REVOKE, name, key.tenants, why)
-                    await record(conn, acts, "revoked")
-        return key
+                if row is not None:
+                    key = _key_of(row)
+                    acts = _acts(Permission.KEY_REVOKE, name, key.tenants, who)
+                    await record(conn, acts, f"{name} counts no longer")
+                    return key
+                row = await conn.fetchrow(SQL["find_named"], name, scope)
+            if row is None:
+                raise NotFound("not_found", f"there is no key {name!r}")
+            return _key_of(row)
 
 
 def _acts(kind: Permission, name: str, tenants: TenantScope, by: By) -> tuple[Act, ...]:
-    act = Act(kind=kind, by=by, subject=f"key:{name}")
-    return act.of_each(() if tenants.everyone else tenants.names)
+    return Act(kind=kind, by=by, subject=name).of_each(() if tenants.everyone else tenants.names)
+
+
+def _said(key: ApiKey) -> str:
+    """Return what the audit keeps of a new key: all but its secret, and no tenant to another."""
+    tenants = " for all tenants" if key.tenants.everyone else ""
+    until = f"until {key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else "until it is revoked"
+    return f"{', '.join((*key.roles, *key.permissions))}{tenants}, {until}"
 
 
 def _check(request: KeyRequest) -> None:
     if _NAME.fullmatch(request.name) is None:
         raise Refused(
-            "invalid_key_request", "the name takes lower-case letters, digits, dots and hyphens"
+            "invalid_key_request",
+            "the name takes 1 to 63 lower-case letters, digits, dots and hyphens",
         )
     if not request.granted:
         raise Refused("invalid_key_request", "the key could do nothing: give it a role")
