@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
@@ -104,8 +104,7 @@ class Case:
         if not self.chain.take(fact.link) or self.broken is not None:
             return
         try:
-            body = parse_strict(fact.link.fact)
-            self.portrait.take(fact.link.revision, body)  # type: ignore[arg-type]  # refused below
+            self.portrait.take(fact.link.revision, _object(fact.link.fact))
         except _UNREADABLE as error:
             self._find(Fault.UNREADABLE, "a fact", repr(error), fact.link.revision)
             return
@@ -141,7 +140,7 @@ class Case:
 
     def _state(self) -> None:
         try:
-            snapshot = from_json(parse_strict(self._snapshot))  # type: ignore[arg-type]
+            snapshot = from_json(_object(self._snapshot))
             differences = list(self.portrait.differences(snapshot))
         except _UNREADABLE as error:
             self._find(Fault.UNREADABLE, "a snapshot", repr(error))
@@ -192,6 +191,13 @@ class Case:
 
     def _find(self, fault: Fault, expected: str, found: str, revision: int | None = None) -> None:
         self.broken = self.broken or Break(self.saga_id, fault, revision, expected, found)
+
+
+def _object(stored: bytes) -> dict[str, Any]:
+    value = parse_strict(stored)
+    if not isinstance(value, dict):
+        raise TypeError("neither facts nor snapshots are anything but objects")
+    return value
 
 
 def _instant(at_ms: int) -> datetime:

@@ -11,23 +11,15 @@ from types import TracebackType
 from typing import Final, Self
 
 from sagabus_bus import partition_of
+from sagabus_store import Queries
 
 __all__ = ["PublishedHead", "Testimony", "Witness"]
 
+SQL = Queries("sagabus_orchestrator", "sql/witness.sql")
 _SLOW_COMMIT_MS: Final = 600_000
 """What was decided later than this before the outbox was read may not have been committed then."""
 _SKEW_MS: Final = 600_000
 """How far the clocks of Kafka and the database may be apart."""
-_TABLE: Final = """
-create table head (
-    saga blob not null, revision integer not null, head text not null, at_ms integer not null,
-    waits integer not null, primary key (saga, revision, head, waits)
-) without rowid
-"""
-_PAGE: Final = """
-select saga, revision, head, waits from head
-where saga > ? and (? is null or saga <= ?) order by saga, revision
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +52,7 @@ class Witness:
         self._partitions = partitions
         self._floors: dict[int, int] = {}
         self._table = sqlite3.connect("")  # a file that is gone when it is closed
-        self._table.execute(_TABLE)
+        self._table.execute(SQL["make"])
 
     def __enter__(self) -> Self:
         return self
@@ -89,15 +81,14 @@ class Witness:
         rows = (
             (uuid.UUID(h.saga_id).bytes, h.revision, h.head, h.at_ms, int(waits)) for h in heads
         )
-        self._table.executemany("insert or ignore into head values (?, ?, ?, ?, ?)", rows)
+        self._table.executemany(SQL["keep"], rows)
 
     def between(self, low: str, high: str | None) -> Mapping[str, Testimony]:
         """Return what is known of sagas behind `low`, up to and with `high` (None: all)."""
         last = None if high is None else uuid.UUID(high).bytes
         found: dict[str, Testimony] = {}
-        for saga, revision, head, waits in self._table.execute(
-            _PAGE, (uuid.UUID(low).bytes, last, last)
-        ):
+        page = self._table.execute(SQL["between"], (uuid.UUID(low).bytes, last))
+        for saga, revision, head, waits in page:
             testimony = found.setdefault(str(uuid.UUID(bytes=saga)), Testimony())
             if waits:
                 testimony.waiting.add(revision)
