@@ -8,3 +8,7 @@ insert into operation (tenant, operation_id, saga_id, kind, request, outcome, re
 values ($1, $2, $3, $4, $5, $6, $7)
 on conflict do nothing
 returning operation_id
+
+-- name: is_archived
+-- Say whether a saga of this tenant was archived.
+select exists (select from archived_saga where id = $1 and tenant = $2)
