@@ -16,8 +16,8 @@ from .test_errors import raised, table
 
 TEXT = document_text(create_app())
 DOCUMENT: dict[str, Any] = json.loads(TEXT)
-LOCAL = {"usage", "unreadable_file", "invalid_address"}
-"""Raised by the command line of the service, which speaks no HTTP."""
+LOCAL = {"usage", "unreadable_file", "invalid_address", "turn_lost", "rights_lost"}
+"""Raised by the command line of the service and by its workers, which speak no HTTP."""
 OPERATIONS = {
     f"{method} {path}": operation
     for path, item in DOCUMENT["paths"].items()

@@ -9,6 +9,7 @@ from sagabus_bus import BatchHandler, BatchSubscriber, BusMetrics, KafkaConnecti
 from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
+from sagabus_orchestrator.api.identity import KeyRights
 from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.bulk.worker import BulkWorker
 from sagabus_orchestrator.catalog import CatalogWatcher
@@ -19,8 +20,8 @@ from sagabus_orchestrator.handler import Handler, Sweeper
 from sagabus_orchestrator.letter_box import LetterBox, letter_topics
 from sagabus_orchestrator.lookout import Lookout
 from sagabus_orchestrator.operations import Operations
+from sagabus_orchestrator.releaser import Releaser
 from sagabus_orchestrator.signatures import verifier_of
-from sagabus_orchestrator.switchboard import Releaser
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.maintenance import HOUR_MS, Maintenance
@@ -165,7 +166,7 @@ class OrchestratorService:
             Loop("lookout", lookout.run),
             Loop("census", census.run),
             Loop("horizon", Horizon(database, self._pages_held).run),
-            Loop("bulk", BulkWorker(database, operations, watcher).run),
+            Loop("bulk", BulkWorker(database, operations, watcher, KeyRights(database)).run),
             Loop("holds", Releaser(database, operations).run),
             Loop("maintenance", maintenance.run, deadline_ms=2 * HOUR_MS),
         ]
