@@ -26,9 +26,10 @@ on conflict do nothing
 
 -- name: let_go
 -- Return sagas behind $1, but not $3, that released holds have paused, with what resuming needs.
--- Asked every second: from the released holds on, or it would read what the others have paused.
-select h.id as hold_id, d.saga_id, s.tenant, h.target, h.name, h.tenant as hold_tenant,
-       h.released_by, h.release_reason
+-- Asked every second: from the released holds on, or it would read what the others have paused; and
+-- a tenant for each saga that is returned, or a join would go over all sagas.
+select h.id as hold_id, d.saga_id, (select tenant from saga where id = d.saga_id) as tenant,
+       h.target, h.name, h.tenant as hold_tenant, h.released_by, h.release_reason
 from hold h
 cross join lateral (
     select saga_id from held_saga
@@ -36,7 +37,6 @@ cross join lateral (
     order by saga_id
     limit $2
 ) d
-left join saga s on s.id = d.saga_id
 where h.released_at is not null
 order by d.saga_id
 limit $2
