@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
+
+import asyncpg
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_core.engine import (
@@ -13,12 +16,11 @@ from sagabus_core.engine import (
     Pause,
     Preview,
     Resume,
-    Snapshot,
     decide,
     preview,
     required_permissions,
 )
-from sagabus_core.errors import AttemptNeverIssued, IllegalTransition, StaleSnapshot
+from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
 from sagabus_messages import Topics
 from sagabus_messages.errors import MessageError
 from sagabus_messages.strict_json import dump, load
@@ -29,12 +31,18 @@ from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.holds import Holds, forget, is_held
+from sagabus_orchestrator.operation_steps import (
+    catch_up,
+    check_revision,
+    decided,
+    unchanged,
+    unexpecting,
+)
 from sagabus_orchestrator.operation_terms import ANYTHING, Beside, OperationOutcome, Terms
 from sagabus_orchestrator.operation_text import describe, request_of
 from sagabus_orchestrator.recovery import EarlyResults, present
 from sagabus_orchestrator.works import (
     Rejected,
-    ResultWork,
     received,
     stored_record,
     stored_result,
@@ -70,7 +78,7 @@ class Operations:
     async def perform(
         self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
     ) -> OperationOutcome:
-        """Do an operation once. The same operation id again returns the first outcome.
+        """Do an operation once. The same operation id again returns the first outcome, for ever.
 
         Raises `NotFound` (also for another tenant's saga), `Refused` (`operation_id_reused`,
         `manual_close_disabled`, `invalid_operation`), from the engine `OperationRefused`
@@ -86,12 +94,14 @@ class Operations:
         """Do as `perform`, for a caller who keeps refusals in another place than the audit."""
         self._check(event)
         async with self._database.transaction() as conn:
-            entry = await self._lock(conn, tenant, saga_id)
+            locked = await rows.lock_sagas(conn, [saga_id])
             if terms.beside is not None:
                 await terms.beside(conn)
+            # Before anything else: what was done stays answered, also once its saga is archived.
             earlier = await self._earlier(conn, tenant, saga_id, event)
             if earlier is not None:
                 return earlier
+            entry = await self._entry(conn, tenant, saga_id, locked)
             act = replace(operation_act(tenant, saga_id, event), workflow=entry.snapshot.workflow)
             outcome = await self._apply(conn, entry, event, act, terms)
         entry.end_spans()
@@ -103,7 +113,8 @@ class Operations:
         """Return what the operation would do now; writes nothing. Raises as `perform` does."""
         self._check(event)
         async with self._database.transaction() as conn:
-            entry = await self._lock(conn, tenant, saga_id)
+            locked = await rows.lock_sagas(conn, [saga_id])
+            entry = await self._entry(conn, tenant, saga_id, locked)
             here = await present(conn, [saga_id])
             now = here.now_ms
             if permit is not None:
@@ -111,10 +122,10 @@ class Operations:
             if isinstance(event, Resume):
                 decide(entry.definition, entry.snapshot, event, now)
                 await self._apply_deferred(conn, entry, now, write=False)
-                event = _checked(event)
+                event = unexpecting(event)
             if isinstance(event, Pause) and await is_held(conn, entry.snapshot):
-                _check_revision(entry, event)
-                return _unchanged(entry.snapshot)
+                check_revision(entry, event)
+                return unchanged(entry.snapshot)
             decision = decide(entry.definition, entry.snapshot, event, now)
             Holds.of(here.holds).check(entry.snapshot, decision)
             return preview(entry.definition, entry.snapshot, event, now)
@@ -135,11 +146,15 @@ class Operations:
                 "knows the status MANUALLY_CLOSED",
             )
 
-    async def _lock(self, conn: Connection, tenant: str, saga_id: str) -> Entry:
-        found = await rows.lock_sagas(conn, [saga_id])
-        if not found or found[0]["tenant"] != tenant:
-            raise NotFound("not_found", f"tenant {tenant!r} has no saga {saga_id}")
-        return rows.entry_of(found[0], self._watcher.current)
+    async def _entry(
+        self, conn: Connection, tenant: str, saga_id: str, locked: Sequence[asyncpg.Record]
+    ) -> Entry:
+        """Return the saga that was locked, if it is there to be changed."""
+        if locked and locked[0]["tenant"] == tenant:
+            return rows.entry_of(locked[0], self._watcher.current)
+        if await conn.fetchval(SQL["is_archived"], saga_id, tenant):
+            raise Refused("precondition_failed", f"saga {saga_id} has ended and is in the archive")
+        raise NotFound("not_found", f"tenant {tenant!r} has no saga {saga_id}")
 
     async def _earlier(
         self, conn: Connection, tenant: str, saga_id: str, event: ManagementEvent
@@ -165,14 +180,14 @@ class Operations:
         now = here.now_ms
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
         terms.allow(permissions, quotas, entry.snapshot.tenant, now)
-        decision = await _decision(conn, entry, event, now)
+        decision = await decided(conn, entry, event, now)
         scene, early = Scene(self._topics, now, Tracing.of_host()), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
             # What was seen and expected was the saga as it stood before the deferred results.
             early.letters += await self._apply_deferred(conn, entry, now, write=True)
-            decision = decide(entry.definition, entry.snapshot, _checked(event), now)
+            decision = decide(entry.definition, entry.snapshot, unexpecting(event), now)
             await forget(conn, entry.snapshot.saga_id)
         holds = Holds.of(here.holds)
         holds.check(entry.snapshot, decision)
@@ -180,7 +195,7 @@ class Operations:
         if isinstance(event, ManualClose):
             # Nobody can resume a closed saga: what waits for that is kept as evidence.
             early.letters += await self._apply_deferred(conn, entry, now, write=True)
-        deferred = _catch_up(early, entry, scene, holds)
+        deferred = catch_up(early, entry, scene, holds)
         if entry.ended:
             quotas.give_back(entry.snapshot.tenant)
         await rows.write_sagas(conn, [entry], now)
@@ -253,45 +268,3 @@ def _reused(operation_id: str) -> Refused:
         "operation_id_reused",
         f"operation id {operation_id!r} did something else before: choose a new one",
     )
-
-
-async def _decision(conn: Connection, entry: Entry, event: ManagementEvent, now: int) -> Decision:
-    if isinstance(event, Pause) and await is_held(conn, entry.snapshot):
-        # Nothing changes in the saga, but from now on no release of a hold lets it go on.
-        _check_revision(entry, event)
-        await forget(conn, entry.snapshot.saga_id)
-        return Decision(entry.snapshot, ())
-    return decide(entry.definition, entry.snapshot, event, now)
-
-
-def _check_revision(entry: Entry, event: Pause) -> None:
-    expected, present = event.operation.expected_revision, entry.snapshot.revision
-    if expected is not None and expected != present:
-        raise StaleSnapshot(
-            "stale_snapshot", f"revision {expected} was expected, {present} is present"
-        )
-
-
-def _unchanged(saga: Snapshot) -> Preview:
-    return Preview(saga.status, saga.status, (), tuple(saga.reasons.values()), saga.plan)
-
-
-def _catch_up(early: EarlyResults, entry: Entry, scene: Scene, holds: Holds) -> list[ResultWork]:
-    """Apply the early answers whose command is issued by now; return those that a hold defers."""
-    deferred: list[ResultWork] = []
-
-    def take(entry: Entry, decision: Decision, traceparent: str | None) -> None:
-        entry.take(decision, scene, traceparent)
-
-    def receive(entry: Entry, work: ResultWork) -> None:
-        event, trace = received(work.body), work.meta.traceparent
-        if not holds.receive(entry, event, scene, take, trace):
-            deferred.append(work)
-
-    early.catch_up(entry, receive)
-    return deferred
-
-
-def _checked(event: Resume) -> Resume:
-    """Return a resume whose expected revision was found present."""
-    return replace(event, operation=replace(event.operation, expected_revision=None))
