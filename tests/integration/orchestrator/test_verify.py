@@ -24,7 +24,8 @@ from sagabus_orchestrator.audit.unsealing import prove_seals
 from sagabus_orchestrator.audit.verify import Verifier
 from sagabus_orchestrator.audit.witness import Witness
 from sagabus_orchestrator.entry import NO_HEAD
-from sagabus_orchestrator.switchboard import Releaser, Switchboard
+from sagabus_orchestrator.releaser import Releaser
+from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.body import ArchivedFact, Body, pack, unpack
 from sagabus_orchestrator.upkeep.events import UpkeepEvents

@@ -15,7 +15,7 @@ from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.rows import instant
 from sagabus_store import Database
 
-__all__ = ["MOST", "Bulks"]
+__all__ = ["MOST", "Bulks", "bulk_acts", "counted"]
 
 MOST: Final = 1_000_000
 _PAGE: Final = 500
@@ -63,7 +63,7 @@ class Bulks:
         `invalid_operation`. Each saga is then changed in a transaction of its own, as by
         `Operations.perform`, under an operation id that derives from the bulk's and the saga's.
         """
-        acts = _acts("start", order, order.id)
+        acts = _acts("start", order, By(order.actor, order.reason, order.operation_id))
         async with self._trail.refusals_of(*acts):
             known = await self._known(order)
             if known is not None:
@@ -89,7 +89,7 @@ class Bulks:
                     order.reason,
                 )
                 if begun is not None:
-                    await record(conn, acts, _counted(acts, count, f"{order.kind} of"))
+                    await record(conn, acts, counted(acts, count, f"{order.kind} of"))
             bulk = await self.get(order.id)
             _check_same(bulk, order)  # a rival may have taken the id just now
             return bulk
@@ -122,23 +122,35 @@ class Bulks:
         ]
 
     async def steer(
-        self, bulk_id: str, state: BulkState, by: By, tenants: Sequence[str] | None = None
+        self,
+        bulk_id: str,
+        state: BulkState,
+        by: By,
+        tenants: Sequence[str] | None = None,
+        permitted: frozenset[str] | None = None,
     ) -> Bulk:
         """Cancel, pause or go on with a bulk operation; what it has done stays done.
 
-        The batch under way ends first. Raises `NotFound`, `Refused` (`precondition_failed`).
+        At most the saga in hand is still changed. Whoever lets it go on answers for what it does
+        from then on, with the rights `permitted` (see `BulkOrder`). Raises `NotFound`, `Refused`
+        (`precondition_failed`).
         """
         known = await self.get(bulk_id, tenants)
-        acts = _acts(_VERB.get(state, str(state)), known.order, bulk_id, by)
+        acts = _acts(_VERB.get(state, str(state)), known.order, by)
+        came_from = [each.value for each in _FROM.get(state, ())]
+        rights = None if permitted is None else sorted(permitted)
         async with self._trail.refusals_of(*acts):
             async with self._database.transaction() as conn:
-                came_from = [each.value for each in _FROM.get(state, ())]
-                changed = await conn.fetchval(SQL["steer_bulk"], bulk_id, state.value, came_from)
-                if changed is None:
-                    raise Refused("precondition_failed", f"the bulk operation is {known.state}")
-                told = f"{known.state} to {state}, handled"
-                await record(conn, acts, _counted(acts, known.handled, told))
-            return await self.get(bulk_id, tenants)
+                handled = await conn.fetchval(
+                    SQL["steer_bulk"], bulk_id, state.value, came_from, by.actor, rights
+                )
+                if handled is not None:
+                    told = f"{known.state} to {state}, handled"
+                    await record(conn, acts, counted(acts, handled, told))
+            found = await self.get(bulk_id, tenants)
+            if handled is None:
+                raise Refused("precondition_failed", f"the bulk operation is {found.state}")
+            return found
 
     async def list(
         self, limit: int, tenants: Sequence[str] | None = None, below: Bulk | None = None
@@ -173,20 +185,28 @@ def _is_visible(bulk: Bulk, tenants: Sequence[str] | None) -> bool:
     return bool(own) and set(own or ()) <= set(tenants)
 
 
-def _acts(verb: str, order: BulkOrder, bulk_id: str, by: By | None = None) -> tuple[Act, ...]:
+def bulk_acts(
+    verb: str, kind: str, tenants: Sequence[str] | None, bulk_id: str, by: By, workflow: str = ""
+) -> tuple[Act, ...]:
+    """Return what is done to a bulk operation as the audit names it, for each of its tenants."""
     act = Act(
         kind=f"bulk:{verb}",
-        by=by or By(order.actor, order.reason, order.operation_id),
+        by=by,
         subject=bulk_id,
-        permission=f"bulk:run saga:{order.kind}",
-        workflow=order.wanted.workflow or "",
+        permission=f"bulk:run saga:{kind}",
+        workflow=workflow,
     )
-    return act.of_each(order.wanted.tenants or ())
+    return act.of_each(tenants or ())
 
 
-def _counted(acts: Sequence[Act], count: int, told: str) -> str:
+def counted(acts: Sequence[Act], count: int, told: str) -> str:
     """Tell how many sagas, unless that is the number of several tenants: each reads its own row."""
     return f"{told} {count} sagas" if len(acts) == 1 else f"{told} sagas of several tenants"
+
+
+def _acts(verb: str, order: BulkOrder, by: By) -> tuple[Act, ...]:
+    wanted = order.wanted
+    return bulk_acts(verb, order.kind, wanted.tenants, order.id, by, wanted.workflow or "")
 
 
 def _check(order: BulkOrder) -> None:
