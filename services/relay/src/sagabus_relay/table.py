@@ -62,7 +62,7 @@ class OutboxTable:
             query = _SQL["fetch_beside_held" if what.held_topics else "fetch"]
             bounds = (what.held_topics, what.rows, what.shard_bytes)
             found = await connection.fetch(query, what.shards, *bounds)
-        return sorted((Row(*record) for record in found), key=attrgetter("id"))
+        return sorted(map(Row._make, found), key=attrgetter("id"))
 
     async def settle(self, settlement: Settlement) -> None:
         """Write what a round left; safe to repeat, all or nothing."""
