@@ -22,6 +22,7 @@ __all__ = [
     "Limits",
     "Outcome",
     "Parking",
+    "Place",
     "Refused",
     "Round",
     "Row",
@@ -36,6 +37,9 @@ __all__ = [
 Key: TypeAlias = tuple[str, bytes | None]
 """What order is kept within: topic and record key."""
 
+Place: TypeAlias = tuple[int, int]
+"""Where a row stands in its table: block and line (ctid)."""
+
 TOO_LARGE = "record_too_large"
 _ROW_OVERHEAD = 64
 
@@ -44,6 +48,7 @@ class Row(NamedTuple):  # a frozen class takes four times as long to make, for e
     """One committed outbox row; `parked` says whether records of its key were parked already.
 
     Id and `created_at` together are its identity: a restored database gives ids a second time.
+    `place` only finds it.
     """
 
     id: int
@@ -54,6 +59,7 @@ class Row(NamedTuple):  # a frozen class takes four times as long to make, for e
     value: bytes | None
     created_at: datetime
     parked: bool = False
+    place: Place = (0, 0)
 
     @property
     def order_key(self) -> Key:
