@@ -16,7 +16,7 @@ from .test_errors import raised, table
 
 TEXT = document_text(create_app())
 DOCUMENT: dict[str, Any] = json.loads(TEXT)
-LOCAL = {"usage", "unreadable_file", "invalid_address"}
+LOCAL = {"usage", "unreadable_file", "unwritable_file", "invalid_address"}
 """Raised by the command line of the service, which speaks no HTTP."""
 OPERATIONS = {
     f"{method} {path}": operation

@@ -40,10 +40,12 @@ class Target:
     key: str
     letter_id: str
     bulk_id: str
+    key_name: str
 
     def hide(self, text: str) -> str:
         """Return an answer without what the question itself named."""
-        for name in (self.saga_id, self.letter_id, self.bulk_id, self.key, self.tenant):
+        names = (self.saga_id, self.letter_id, self.bulk_id, self.key_name, self.key, self.tenant)
+        for name in names:
             text = text.replace(name, "IT")
         return text
 
@@ -146,9 +148,17 @@ MATRIX: Mapping[tuple[str, str], Row] = {
     ("POST", "/v1/definitions/{workflow}/{version}/retire"): Row(
         Permission.DEFINITION_RETIRE, STEER
     ),
+    ("GET", "/v1/quotas"): Row(Permission.QUOTA_READ),
     ("GET", "/v1/quotas/{tenant}"): Row(Permission.QUOTA_READ),
     ("PUT", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET, {"most": 7}),
     ("DELETE", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET),
+    ("POST", "/v1/keys"): Row(
+        Permission.KEY_CREATE,
+        {"name": "k-{saga_id}", "roles": ["viewer"], "tenants": ["{tenant}"]},
+        creates=True,
+    ),
+    ("GET", "/v1/keys"): Row(Permission.KEY_READ),
+    ("POST", "/v1/keys/{key_name}/revoke"): Row(Permission.KEY_REVOKE, WHY),
 }
 
 
@@ -198,11 +208,13 @@ class World:
 def _fill(template: Any, target: Target) -> Any:
     match template:
         case str():
-            for name in ("tenant", "saga_id", "key", "letter_id", "bulk_id"):
+            for name in ("tenant", "saga_id", "key", "letter_id", "bulk_id", "key_name"):
                 template = template.replace(f"{{{name}}}", getattr(target, name))
             return template
         case Mapping():
             return {name: _fill(value, target) for name, value in template.items()}
+        case list():
+            return [_fill(value, target) for value in template]
         case _:
             return template
 
@@ -219,7 +231,8 @@ async def world(rig: Rig, api: Api, monkeypatch: pytest.MonkeyPatch) -> World:
         texts[role] = (await keys.create(request, OWNER))[1].reveal()
     authenticator = HeaderAuthenticator(TokenVerifier([]), KeyVerifier(rig.database))
     api.app.state.backend = replace(api.backend, authenticator=authenticator)
-    absent = Target("initech", str(uuid.uuid4()), "INI-3", str(uuid.uuid4()), str(uuid.uuid4()))
+    unknown = (str(uuid.uuid4()), "INI-3", str(uuid.uuid4()), str(uuid.uuid4()))
+    absent = Target("initech", *unknown, "initech-shop")
     return World(api, texts, own, other, absent)
 
 
@@ -238,7 +251,9 @@ async def _target(rig: Rig, api: Api, tenant: str, key: str) -> Target:
     )
     bulk = {**BULK, "filter": {"tenant": tenant}, "operation_id": f"first-{tenant}"}
     begun = (await api.post("/bulk-operations", bulk, who=tenant)).json()
-    return Target(tenant, saga, key, letter, begun["id"])
+    shop = KeyRequest(f"{tenant}-shop", TenantScope(frozenset({tenant})), frozenset({Role.VIEWER}))
+    await ApiKeys(rig.database).create(shop, OWNER)
+    return Target(tenant, saga, key, letter, begun["id"], shop.name)
 
 
 def test_every_operation_has_its_row(api_document: Mapping[str, Any]) -> None:
@@ -311,7 +326,8 @@ async def test_what_others_did_is_in_no_page(world: World) -> None:
 
 
 def _names(target: Target) -> tuple[str, ...]:
-    return (target.saga_id, target.letter_id, target.bulk_id, target.tenant, target.key)
+    own = (target.saga_id, target.letter_id, target.bulk_id, target.key_name)
+    return (*own, target.tenant, target.key)
 
 
 async def test_requests_at_once_keep_their_callers_apart(world: World) -> None:

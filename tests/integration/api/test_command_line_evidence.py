@@ -68,7 +68,7 @@ async def test_limits_of_others_look_absent(rig: Rig, line: Line) -> None:
         assert said["error"]["code"] == "not_found"
 
 
-@pytest.mark.parametrize("words", [("doctor",), ("quotas", "list"), ("keys", "list")])
+@pytest.mark.parametrize("words", [("doctor",), ("archive", "run"), ("audit", "verify", "--all")])
 async def test_what_needs_the_database_says_so_where_only_an_api_is_named(
     rig: Rig, line: Line, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:

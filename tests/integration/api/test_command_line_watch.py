@@ -8,15 +8,17 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.integration.orchestrator.support import Rig, commands
 
 from sagabus_core.vocabulary import ResultStatus
+from sagabus_testkit import TcpProxy
 
-from .lines import REFUSED, USAGE, Line, once
+from .lines import REFUSED, UNREACHABLE, USAGE, Line, once
 
-INTERRUPTED = 130
+INTERRUPTED, READER_GONE = 130, 141
 both_ways = pytest.mark.parametrize("way", ["direct", "api"])
 
 
@@ -38,6 +40,22 @@ class Watcher:
         async with asyncio.timeout(30):
             found: dict[str, Any] = json.loads(await self.process.stdout.readline())
         return found
+
+    async def complaint(self) -> str:
+        assert self.process.stderr is not None
+        async with asyncio.timeout(30):
+            return (await self.process.stderr.readline()).decode()
+
+    def close(self) -> None:
+        """Read no more: the pipe is closed, as by `head`."""
+        transport = self.process._transport  # type: ignore[attr-defined]  # asyncio has no other way
+        transport.get_pipe_transport(1).close()
+
+    async def end(self) -> tuple[int, str]:
+        assert self.process.stderr is not None
+        async with asyncio.timeout(30):
+            said = (await self.process.stderr.read()).decode()
+            return await self.process.wait(), said
 
     async def rest(self) -> tuple[int, list[dict[str, Any]], str]:
         async with asyncio.timeout(30):
@@ -105,6 +123,27 @@ async def test_ctrl_c_ends_a_long_poll(rig: Rig, url: str) -> None:
         watcher.process.send_signal(signal.SIGINT)
         code, rest, said = await watcher.rest()
     assert (code, rest, said.strip()) == (INTERRUPTED, [], "")
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "ORD-1")], ids=" ".join)
+async def test_an_outage_that_does_not_end_is_given_up(
+    rig: Rig, url: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.process(rig.start_record())
+    monkeypatch.setenv("SAGABUS_WATCH_OUTAGE_S", "0.5")
+    port = urlsplit(url).port
+    assert port is not None
+    async with (
+        TcpProxy(port) as proxy,
+        watching(["--api", f"http://127.0.0.1:{proxy.port}"], *words) as watcher,
+    ):
+        await watcher.document()
+        await proxy.refuse()
+        code, rest, said = await watcher.rest()
+    assert (code, rest[-1]["error"]["code"]) == (UNREACHABLE, "api_unreachable")
+    assert "gave up after 0.5 s" in rest[-1]["error"]["detail"]
+    assert len(said.splitlines()) == 1
+    assert "Traceback" not in said
 
 
 @both_ways

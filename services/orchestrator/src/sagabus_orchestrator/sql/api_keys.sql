@@ -21,17 +21,25 @@ returning id, name, roles, permissions, tenants, all_tenants, created_at, create
           last_used_at, revoked_at, revoked_by
 
 -- name: list_keys
--- List the keys whose tenants are all among the given ones (null: every key), by name.
+-- List at most $3 keys behind a name whose tenants are all among the given ones (null: every key).
 select id, name, roles, permissions, tenants, all_tenants, created_at, created_by, expires_at,
        last_used_at, revoked_at, revoked_by
 from api_key
-where $1::text[] is null or (not all_tenants and tenants <@ $1::text[])
-order by name
+where ($1::text[] is null or (not all_tenants and tenants <@ $1::text[])) and name > $2
+order by name limit $3
 
 -- name: revoke_key
--- Revoke a key of the given tenants (null: any); a second time changes nothing. Returns its row.
+-- Revoke a key of the given tenants (null: any) that is not revoked. Returns its row then.
 update api_key
-set revoked_at = coalesce(revoked_at, clock_timestamp()), revoked_by = coalesce(revoked_by, $3)
+set revoked_at = clock_timestamp(), revoked_by = $3
 where name = $1 and ($2::text[] is null or (not all_tenants and tenants <@ $2::text[]))
+  and revoked_at is null
 returning id, name, roles, permissions, tenants, all_tenants, created_at, created_by, expires_at,
           last_used_at, revoked_at, revoked_by
+
+-- name: find_named
+-- Find a key of the given tenants (null: any) by its name.
+select id, name, roles, permissions, tenants, all_tenants, created_at, created_by, expires_at,
+       last_used_at, revoked_at, revoked_by
+from api_key
+where name = $1 and ($2::text[] is null or (not all_tenants and tenants <@ $2::text[]))

@@ -22,7 +22,7 @@ __all__ = [
 class Permission(StrEnum):
     """The right to one operation, within the tenants of whoever holds it.
 
-    The text is what `sagabus keys create --permission` and audit facts say.
+    The text is what `sagabus keys create --grant` and audit facts say.
     """
 
     SAGA_START = "saga:start"

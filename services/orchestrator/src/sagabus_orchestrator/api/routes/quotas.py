@@ -15,6 +15,8 @@ from sagabus_orchestrator.api.models.quotas import (
     Limited,
     LimitQuestion,
     QuotaAnswer,
+    QuotaList,
+    QuotaListQuestion,
     RemovalQuestion,
 )
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
@@ -26,6 +28,17 @@ __all__ = ["router"]
 router = new_router("quotas")
 
 PLACE = "/quotas/{tenant}"
+
+
+@router.get("/quotas", response_model=QuotaList, responses=refusals())
+@permitted(Permission.QUOTA_READ)
+async def list_quotas(
+    caller: Caller, services: Services, asked: Annotated[QuotaListQuestion, Query()]
+) -> QuotaList:
+    """List the limits of the caller's tenants with their use; who has none is not limited."""
+    scope = caller.tenants.as_filter()
+    found = await services.tenants.limits(scope, asked.cursor or "", asked.limit + 1)
+    return QuotaList.of(found, asked.limit)
 
 
 @router.get(PLACE, response_model=QuotaAnswer, responses=refusals(404))
@@ -71,7 +84,7 @@ async def remove_quota(
 
 
 async def _answer(services: Backend, tenant: str) -> QuotaAnswer:
-    limits = await services.tenants.limits(tenant)
+    limits = await services.tenants.limits([tenant])
     return QuotaAnswer(tenant=tenant, limits=list(map(LimitAnswer.of, limits)))
 
 
