@@ -69,11 +69,13 @@ limit $3::int;
 -- Remove rows that were delivered: those very rows. While a round is in hand the database may be
 -- set back to an earlier time, and write other rows under the same ids; so in all that follow.
 -- By their place, because a queue is often empty when it is analysed: joined by its key, a plan of
--- that moment scans the whole table once for every row of a round. A row that was moved meanwhile
--- (vacuum full) stays, and is delivered again.
+-- that moment scans the whole table once for every row of a round. Hence nothing but the place may
+-- be compared in a form that an index answers (`=`, a subquery that becomes a join). A row that was
+-- moved meanwhile (vacuum full) stays, and is delivered again.
 delete from outbox o
 using unnest($1::tid[], $2::bigint[], $3::timestamptz[]) as done (place, id, created_at)
-where o.ctid = done.place and o.id = done.id and o.created_at = done.created_at;
+where o.ctid = done.place
+    and o.id is not distinct from done.id and o.created_at is not distinct from done.created_at;
 
 -- name: park
 -- Take refused rows out of the hot table; each makes its (topic, key) a parked one.
@@ -81,7 +83,8 @@ with moved as (
     delete from outbox o
     using unnest($1::tid[], $2::bigint[], $3::timestamptz[], $4::text[], $5::text[])
         as bad (place, id, created_at, reason, detail)
-    where o.ctid = bad.place and o.id = bad.id and o.created_at = bad.created_at
+    where o.ctid = bad.place
+        and o.id is not distinct from bad.id and o.created_at is not distinct from bad.created_at
     returning o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at, bad.reason, bad.detail
 )
 insert into outbox_parked (id, shard, topic, key, headers, value, created_at, reason, detail)
@@ -92,10 +95,13 @@ select id, shard, topic, key, headers, value, created_at, reason, detail from mo
 with moved as (
     delete from outbox o
     using unnest($1::tid[], $2::bigint[], $3::timestamptz[]) as f (place, id, created_at)
-    where o.ctid = f.place and o.id = f.id and o.created_at = f.created_at and exists (
-        select 1 from outbox_parked p
-        where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
-    )
+    where o.ctid = f.place
+        and o.id is not distinct from f.id and o.created_at is not distinct from f.created_at
+        and exists (
+            select 1 from outbox_parked p
+            where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
+            offset 0
+        )
     returning o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at
 )
 insert into outbox_parked (id, shard, topic, key, headers, value, created_at)
