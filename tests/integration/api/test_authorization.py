@@ -59,6 +59,8 @@ class Row:
     query: Mapping[str, str] | None = None
     creates: bool = False
     """Makes something for a named tenant: another one is forbidden, known or not."""
+    unscoped: bool = False
+    """Takes a grant for all tenants: whoever holds some is forbidden it, for their own too."""
     before: tuple[str, str] | None = None
     """What makes that which the operation is about, each time: it is gone afterwards."""
 
@@ -150,8 +152,8 @@ MATRIX: Mapping[tuple[str, str], Row] = {
     ),
     ("GET", "/v1/quotas"): Row(Permission.QUOTA_READ),
     ("GET", "/v1/quotas/{tenant}"): Row(Permission.QUOTA_READ),
-    ("PUT", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET, {"most": 7}),
-    ("DELETE", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET),
+    ("PUT", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET, {"most": 7}, unscoped=True),
+    ("DELETE", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET, unscoped=True),
     ("POST", "/v1/keys"): Row(
         Permission.KEY_CREATE,
         {"name": "k-{saga_id}", "roles": ["viewer"], "tenants": ["{tenant}"]},
@@ -275,7 +277,7 @@ def api_document(api: Api) -> Mapping[str, Any]:
 @pytest.mark.parametrize("row", MATRIX, ids=" ".join)
 async def test_roles_and_tenants(world: World, row: tuple[str, str]) -> None:
     for role in Role:
-        if ROLES[role].isdisjoint(MATRIX[row].permissions):
+        if MATRIX[row].unscoped or ROLES[role].isdisjoint(MATRIX[row].permissions):
             await _check_forbidden(world, row, role)
         else:
             await _check_permitted(world, row, role)
@@ -328,6 +330,22 @@ async def test_what_others_did_is_in_no_page(world: World) -> None:
 def _names(target: Target) -> tuple[str, ...]:
     own = (target.saga_id, target.letter_id, target.bulk_id, target.key_name)
     return (*own, target.tenant, target.key)
+
+
+@pytest.mark.parametrize("row", [row for row, asked in MATRIX.items() if asked.unscoped])
+async def test_what_takes_all_tenants_takes_the_permission_too(
+    world: World, row: tuple[str, str]
+) -> None:
+    keys = ApiKeys(world.api.rig.database)
+    everywhere = {}
+    for role in Role:
+        request = KeyRequest(f"{role}-of-all", ALL_TENANTS, frozenset({role}))
+        everywhere[role] = (await keys.create(request, OWNER))[1].reveal()
+    told = replace(world, keys=everywhere)
+    for role in Role:
+        answer = await told.ask(row, role, told.own)
+        may = not ROLES[role].isdisjoint(MATRIX[row].permissions)
+        assert answer.status_code == (200 if may else 403), answer.text
 
 
 async def test_requests_at_once_keep_their_callers_apart(world: World) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+import asyncpg
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_core.engine import (
@@ -89,7 +92,7 @@ class Operations:
     async def perform(
         self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
     ) -> OperationOutcome:
-        """Do an operation once. The same operation id again returns the first outcome.
+        """Do an operation once. The same operation id again returns the first outcome, for ever.
 
         Raises `NotFound` (also for another tenant's saga), `Refused` (`operation_id_reused`,
         `manual_close_disabled`, `invalid_operation`), from the engine `OperationRefused`
@@ -105,10 +108,12 @@ class Operations:
         """Do as `perform`, for a caller who keeps refusals in another place than the audit."""
         self._check(event)
         async with self._database.transaction() as conn:
-            entry = await self._lock(conn, tenant, saga_id)
+            locked = await rows.lock_sagas(conn, [saga_id])
+            # Before anything else: what was done stays answered, also once its saga is archived.
             earlier = await self._earlier(conn, tenant, saga_id, event)
             if earlier is not None:
                 return earlier
+            entry = await self._entry(conn, tenant, saga_id, locked)
             act = replace(operation_act(tenant, saga_id, event), workflow=entry.snapshot.workflow)
             outcome = await self._apply(conn, entry, event, act, permit)
         entry.end_spans()
@@ -120,7 +125,8 @@ class Operations:
         """Return what the operation would do now; writes nothing. Raises as `perform` does."""
         self._check(event)
         async with self._database.transaction() as conn:
-            entry = await self._lock(conn, tenant, saga_id)
+            locked = await rows.lock_sagas(conn, [saga_id])
+            entry = await self._entry(conn, tenant, saga_id, locked)
             now = await now_ms(conn)
             if permit is not None:
                 permit(required_permissions(entry.definition, entry.snapshot, event, now))
@@ -146,11 +152,15 @@ class Operations:
                 "knows the status MANUALLY_CLOSED",
             )
 
-    async def _lock(self, conn: Connection, tenant: str, saga_id: str) -> Entry:
-        found = await rows.lock_sagas(conn, [saga_id])
-        if not found or found[0]["tenant"] != tenant:
-            raise NotFound("not_found", f"tenant {tenant!r} has no saga {saga_id}")
-        return rows.entry_of(found[0], self._watcher.current)
+    async def _entry(
+        self, conn: Connection, tenant: str, saga_id: str, locked: Sequence[asyncpg.Record]
+    ) -> Entry:
+        """Return the saga that was locked, if it is there to be changed."""
+        if locked and locked[0]["tenant"] == tenant:
+            return rows.entry_of(locked[0], self._watcher.current)
+        if await conn.fetchval(SQL["is_archived"], saga_id, tenant):
+            raise Refused("precondition_failed", f"saga {saga_id} has ended and is in the archive")
+        raise NotFound("not_found", f"tenant {tenant!r} has no saga {saga_id}")
 
     async def _earlier(
         self, conn: Connection, tenant: str, saga_id: str, event: ManagementEvent

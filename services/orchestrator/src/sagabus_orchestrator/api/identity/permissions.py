@@ -56,6 +56,7 @@ class Permission(StrEnum):
     AUDIT_READ = "audit:read"
     QUOTA_READ = "quota:read"
     QUOTA_SET = "quota:set"
+    """Counts for whoever holds all tenants alone: whoever is limited does not lift the limit."""
     KEY_READ = "key:read"
     KEY_CREATE = "key:create"
     KEY_REVOKE = "key:revoke"

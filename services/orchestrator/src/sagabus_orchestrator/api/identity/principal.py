@@ -60,7 +60,8 @@ class Principal:
     def require_all_tenants(self) -> None:
         """Return if every tenant is the caller's; else raise `PermissionDenied`.
 
-        For what touches everybody: definitions for all tenants, a participant on hold.
+        For what touches everybody (definitions for all tenants, a participant on hold), and for
+        the limits of tenants, which the limited do not set.
         """
         if not self.tenants.everyone:
             raise PermissionDenied("permission_denied", "this concerns all tenants")

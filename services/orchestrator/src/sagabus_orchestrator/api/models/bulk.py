@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from sagabus_core.vocabulary import Control, SagaStatus
+from sagabus_orchestrator import cursors
 from sagabus_orchestrator.api.models.fields import (
     Answer,
     InstantIn,
@@ -12,7 +13,6 @@ from sagabus_orchestrator.api.models.fields import (
     Key,
     Name,
     Question,
-    SagaId,
     Text,
     at,
 )
@@ -70,7 +70,7 @@ class BulkListQuestion(Question):
     """How many, and from where on."""
 
     limit: int = Field(default=50, ge=1, le=500)
-    cursor: SagaId | None = None
+    cursor: str | None = Field(default=None, max_length=cursors.MOST)
     """Goes on after a page: its `next_cursor`."""
 
 
@@ -78,7 +78,7 @@ class RefusalsQuestion(Question):
     """How many, and from where on."""
 
     limit: int = Field(default=100, ge=1, le=1_000)
-    cursor: SagaId | None = None
+    cursor: str | None = Field(default=None, max_length=cursors.MOST)
     """Goes on after a page: its `next_cursor`."""
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import Query
 
 from sagabus_core.engine import OperationKind
+from sagabus_orchestrator import cursors
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import (
@@ -29,8 +31,9 @@ from sagabus_orchestrator.api.models.bulk import (
 from sagabus_orchestrator.api.models.fields import SagaId, moment
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.audit import By
-from sagabus_orchestrator.bulk import BulkFilter, BulkOrder, BulkState
+from sagabus_orchestrator.bulk import Bulk, BulkFilter, BulkOrder, BulkState
 from sagabus_orchestrator.bulk.selection import FIRST
+from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.queries import SagaFilter
 
 __all__ = ["router"]
@@ -68,7 +71,7 @@ async def list_bulks(
 ) -> BulkList:
     """List bulk operations, newest first: those on sagas of the caller's tenants alone."""
     scope = caller.tenants.as_filter()
-    below = None if asked.cursor is None else await services.bulks.get(asked.cursor, scope)
+    below = await _below(services, asked.cursor, scope)
     found = await services.bulks.list(asked.limit + 1, scope, below)
     page = found[: asked.limit]
     more = len(found) > asked.limit
@@ -94,7 +97,8 @@ async def list_refusals(
 ) -> RefusalList:
     """List the sagas that a bulk operation could not change, with the reasons."""
     await services.bulks.get(bulk_id, caller.tenants.as_filter())
-    found = await services.bulks.refusals(bulk_id, asked.limit + 1, asked.cursor or FIRST)
+    behind = FIRST if asked.cursor is None else cursors.saga_id(asked.cursor)
+    found = await services.bulks.refusals(bulk_id, asked.limit + 1, behind)
     page = found[: asked.limit]
     more = len(found) > asked.limit
     return RefusalList(
@@ -127,6 +131,16 @@ async def resume_bulk(
 ) -> BulkAnswer:
     """Go on with a bulk operation that was paused."""
     return await _steer(services, caller, bulk_id, BulkState.RUNNING, question)
+
+
+async def _below(services: Backend, cursor: str | None, scope: Sequence[str] | None) -> Bulk | None:
+    """Return the last bulk operation of the page before, if the caller may see it."""
+    if cursor is None:
+        return None
+    try:
+        return await services.bulks.get(cursors.saga_id(cursor), scope)
+    except NotFound as error:
+        raise cursors.malformed() from error
 
 
 async def _steer(

@@ -49,13 +49,16 @@ async def get_quota(tenant: Key, caller: Caller, services: Services) -> QuotaAns
     return await _answer(services, tenant)
 
 
-@router.put(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals(404))
+@router.put(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals())
 @permitted(Permission.QUOTA_SET)
 async def set_quota(
     tenant: Key, action: Limited, question: LimitQuestion, caller: Caller, services: Services
 ) -> QuotaAnswer:
-    """Limit what a tenant may do; a limit below what runs ends nothing."""
-    _require_seen(caller, tenant)
+    """Limit what a tenant may do; a limit below what runs ends nothing.
+
+    For callers of all tenants: whoever is limited does not lift the limit.
+    """
+    caller.require_all_tenants()
     by = By(caller.actor, question.reason)
     if action == "running":
         await services.tenants.set_quota(tenant, question.most, by)
@@ -64,7 +67,7 @@ async def set_quota(
     return await _answer(services, tenant)
 
 
-@router.delete(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals(404))
+@router.delete(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals())
 @permitted(Permission.QUOTA_SET)
 async def remove_quota(
     tenant: Key,
@@ -73,8 +76,8 @@ async def remove_quota(
     services: Services,
     asked: Annotated[RemovalQuestion, Query()],
 ) -> QuotaAnswer:
-    """Take a limit away; one that is not there is no error."""
-    _require_seen(caller, tenant)
+    """Take a limit away; one that is not there is no error. For callers of all tenants."""
+    caller.require_all_tenants()
     by = By(caller.actor, asked.reason)
     if action == "running":
         await services.tenants.remove_quota(tenant, by)
