@@ -155,7 +155,7 @@ class OrchestratorService:
             interval_ms=settings.sweep_interval_ms,
             grace_ms=settings.sweep_grace_ms,
         )
-        operations = Operations(database, self._topics, watcher)
+        operations = Operations(database, self._topics, watcher, tracing=self._tracing)
         box = LetterBox(database, self._topics, settings.inbox_days, self._events)
         consume = self._consumer(watcher, self._subscription, handler)
         keep_letters = self._consumer(watcher, self._letters, box)
@@ -178,7 +178,7 @@ class OrchestratorService:
             Loop("lookout", lookout.run),
             Loop("census", census.run),
             Loop("horizon", Horizon(database, self._pages_held).run),
-            Loop("bulk", BulkWorker(database, operations, watcher).run),
+            Loop("bulk", BulkWorker(database, operations, watcher, self._tracing).run),
             Loop("holds", Releaser(database, operations).run),
             Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
         ]

@@ -137,7 +137,11 @@ class ApiService:
             watch=StatusWatch(database),
             feed=Feed(database),
             operations=Operations(
-                database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
+                database,
+                topics,
+                watcher,
+                manual_close_enabled=settings.manual_close_enabled,
+                tracing=self._tracing,
             ),
             bulks=Bulks(database, watcher),
             switchboard=Switchboard(database),
@@ -148,6 +152,7 @@ class ApiService:
             gatherer=lambda: Gatherer(database, watcher.current, Readers(topics), bus),
             missing_topics=self._missing_topics,
             stopping=self.health.stop,
+            tracing=self._tracing,
         )
 
     async def _missing_topics(self, topics: Iterable[str]) -> Iterable[str]:

@@ -12,6 +12,8 @@ from sagabus_orchestrator.api.limits import BodyLimit
 from sagabus_orchestrator.api.openapi import SUMMARY, VERSION, describe
 from sagabus_orchestrator.api.problems import problem_of
 from sagabus_orchestrator.api.routes import ROUTERS
+from sagabus_orchestrator.api.traced import Traced
+from sagabus_runtime import Tracing
 
 __all__ = ["create_app"]
 
@@ -34,6 +36,7 @@ def create_app(backend: Backend | None = None) -> FastAPI:
     for kind in (SagabusError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, problem_of)
     app.add_middleware(BodyLimit)
+    app.add_middleware(Traced, tracing=backend.tracing if backend is not None else Tracing())
     app.state.backend = backend
     describe(app, ROUTERS)
     return app

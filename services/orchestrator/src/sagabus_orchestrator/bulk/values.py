@@ -113,7 +113,10 @@ class BulkOrder:
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A bulk operation with its progress; `note` says why it waits, `is_overdue`: nobody works."""
+    """A bulk operation with its progress; `note` says why it waits, `is_overdue`: nobody works.
+
+    `traceparent`: the place of the request that began it.
+    """
 
     id: str
     order: BulkOrder
@@ -123,6 +126,7 @@ class Bulk:
     refused: int
     failed: int
     note: str
+    traceparent: str | None
     turn: int
     is_overdue: bool
     created_at: datetime
@@ -141,7 +145,7 @@ class Bulk:
             operation_id=row["operation_id"],
             permitted=None if permitted is None else frozenset(permitted),
         )
-        own = ("done", "refused", "failed", "note", "turn", "is_overdue")
+        own = ("done", "refused", "failed", "note", "traceparent", "turn", "is_overdue")
         return cls(
             id=str(row["id"]),
             order=order,

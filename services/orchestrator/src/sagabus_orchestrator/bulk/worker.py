@@ -16,13 +16,15 @@ from sagabus_orchestrator.bulk.values import Bulk, Refusal
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.errors import Refused
 from sagabus_orchestrator.operations import Operations
-from sagabus_runtime import Pulse, get_logger
+from sagabus_runtime import Pulse, Tracing, get_logger
 from sagabus_runtime.failpoints import hit
 from sagabus_store import Database, StoreUnavailable
 
 __all__ = ["BulkWorker"]
 
 log = get_logger()
+
+SPAN_BULK: Final = "bulk.batch"
 
 _WAITS: Final = frozenset({"rate_limit_exceeded"})
 """What says nothing about the saga, and passes."""
@@ -51,10 +53,17 @@ class BulkWorker:
     IDLE_MS: Final = 1_000
     WAIT_MS: Final = 2_000
 
-    def __init__(self, database: Database, operations: Operations, watcher: CatalogWatcher) -> None:
+    def __init__(
+        self,
+        database: Database,
+        operations: Operations,
+        watcher: CatalogWatcher,
+        tracing: Tracing | None = None,
+    ) -> None:
         self._database = database
         self._operations = operations
         self._watcher = watcher
+        self._tracing = tracing or Tracing()
 
     async def run(self, pulse: Pulse) -> None:
         """Work until told to stop: the `run` of a supervised loop."""
@@ -72,7 +81,9 @@ class BulkWorker:
             return False
         bulk = Bulk.of(row)
         selected = await self._select(bulk)
-        batch = await self._work(bulk, selected)
+        with self._tracing.batch_span(SPAN_BULK, [bulk.traceparent]) as span:
+            span.set_attribute("bulk_id", bulk.id)
+            batch = await self._work(bulk, selected)
         hit("bulk.before-progress")
         await self._give_back(bulk, selected, batch)
         return True

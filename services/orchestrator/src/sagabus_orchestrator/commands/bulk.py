@@ -20,6 +20,7 @@ from sagabus_orchestrator.bulk.values import Refusal
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.commands.options import takes
 from sagabus_orchestrator.commands.session import actor, utc, with_database
+from sagabus_runtime.telemetry import traceparent_here
 from sagabus_store import Database
 
 __all__ = ["app"]
@@ -92,7 +93,7 @@ def start(asked: _Start) -> None:
             f"dry run: {more} sagas match, such as {', '.join(named) or 'none'}",
         )  # fmt: skip
         return
-    begun = _with_bulks(lambda bulks: bulks.start(order))
+    begun = _with_bulks(lambda bulks: bulks.start(order, traceparent_here()))
     _show(begun.id, watch=asked.watch)
 
 
