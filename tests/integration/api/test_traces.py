@@ -1,10 +1,12 @@
 """A request in traces and logs: below its caller, named by its route, and without what it holds."""
 
+import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import httpx
 import pytest
 import structlog
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -13,7 +15,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased, Sampler
 from tests.integration.orchestrator.support import Rig
 
-from sagabus_runtime import Tracing, logs
+from sagabus_orchestrator.api.server import HttpServer
+from sagabus_runtime import Pulse, Tracing, logs
 
 from .support import Api, open_api, problem, start_body
 
@@ -45,7 +48,6 @@ def said() -> Iterator[io.StringIO]:
     logs.configure("sagabus-api", "info", "json", stream)
     yield stream
     structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
@@ -138,13 +140,34 @@ async def test_of_what_changes_or_is_refused_one_line_tells_who_what_and_how_it_
         "method": "POST",
         "route": "/v1/sagas",
         "status": 201,
-        "code": None,
     }
     assert (paused["saga_id"], paused["route"]) == (saga_id, "/v1/sagas/{saga_id}/pause")
     assert paused["trace_id"] == trace_of(spans.get_finished_spans()[1])
     assert (refused["status"], refused["code"]) == (403, "permission_denied")
     assert refused["request_id"] == odd.headers["x-request-id"] != "two words"
     assert "saga_id" not in refused
+
+
+async def test_requests_of_one_connection_know_nothing_of_each_other(
+    traced: Api, spans: InMemorySpanExporter, said: io.StringIO
+) -> None:
+    server, stopping = HttpServer(traced.app, "127.0.0.1", 0), asyncio.Event()
+    server.listen()
+    serving = asyncio.create_task(server.run(Pulse("http", 60_000, stopping)))
+    limits = httpx.Limits(max_connections=1)
+    address = f"http://127.0.0.1:{server.port}"
+    async with httpx.AsyncClient(base_url=address, limits=limits) as client:
+        for headers in ({"x-api-key": "admin"}, {"traceparent": SAMPLED}, {}):
+            await client.post("/v1/sagas", json=start_body(), headers=headers)
+    stopping.set()
+    await serving
+    first, second, third = spans.get_finished_spans()
+    assert second.parent is not None
+    assert f"{second.parent.span_id:016x}" == SAMPLED[36:52]
+    assert (first.parent, third.parent) == (None, None)
+    started, *refused = [each for each in lines(said) if each["event"] == "api.answered"]
+    assert {"actor", "saga_id", "service"} <= started.keys()
+    assert all(each.keys() & {"actor", "saga_id", "service"} == {"service"} for each in refused)
 
 
 async def test_no_span_or_line_holds_a_credential_a_key_a_cursor_or_a_payload(

@@ -102,13 +102,12 @@ class _Answer:
             self._describe(span, route)
         log = get_logger()
         is_quiet = self._method in _READS and self._status < _REFUSED
+        fields = {"route": route, "status": self._status, "code": self._scope["state"].get("code")}
         (log.debug if is_quiet else log.info)(
             "api.answered",
             method=self._method,
-            route=route or None,
-            status=self._status or None,  # None: the caller had gone
-            code=self._scope["state"].get("code"),
             took_ms=round((time.perf_counter() - self._began_s) * 1000, 1),
+            **{name: value for name, value in fields.items() if value},  # no status: caller gone
         )
 
     def _describe(self, span: Span, route: str) -> None:
