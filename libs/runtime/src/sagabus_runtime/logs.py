@@ -111,7 +111,7 @@ def _in_order(
     _logger: object, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     """Put first what people look for first: when, how bad, who, what."""
-    return {name: event[name] for name in _FIRST if name in event} | event
+    return {**{name: event[name] for name in _FIRST if name in event}, **event}
 
 
 def _adopt_library_logs(
