@@ -37,7 +37,13 @@ def tracing_to(spans: InMemorySpanExporter, root: Sampler) -> Tracing:
 
 
 @pytest.fixture
-async def traced(rig: Rig, spans: InMemorySpanExporter) -> AsyncIterator[Api]:
+async def traced(
+    rig: Rig, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Api]:
+    """Lend an API that traces, in a process where libraries may trace as well."""
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", provider)
     async with open_api(rig, tracing_to(spans, ALWAYS_ON)) as api:
         yield api
 

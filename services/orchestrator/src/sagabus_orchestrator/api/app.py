@@ -55,7 +55,6 @@ class ApiService:
         self._window = InboxWindow(settings.inbox_days)
         self._metrics = ApiMetrics(registry)
         self._tracing = Tracing.start("sagabus-api")
-        self._tracing.become_host()
         self._events = OrchestratorEvents(registry, self._tracing)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
