@@ -29,12 +29,18 @@ class Collector:
 
     endpoint: str = ""
     spans: list[Told] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
 
     def take(self, body: bytes) -> None:
+        self.bodies.append(body)
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             names = {a.key: a.value.string_value for a in resource.resource.attributes}
             for scope in resource.scope_spans:
                 self.spans += [_told(names["service.name"], span) for span in scope.spans]
+
+    def holds(self, text: str) -> bool:
+        """Say whether any span that came has this text anywhere."""
+        return any(text.encode() in body for body in self.bodies)
 
     def of(self, trace: str) -> list[Told]:
         return [span for span in self.spans if span.trace == trace]

@@ -8,13 +8,16 @@ import os
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from sagabus_bus import Published, Publisher, Tail, TopicAdmin
 from sagabus_cli.app import run
+from sagabus_core.canonical import JsonValue
 from sagabus_messages import OutboxRow, Record
 from sagabus_testkit import LocalStack
+from sagabus_testkit.orders import DEFINITION
 from sagabus_testkit.system import System
 
 from .collector import Collector
@@ -85,3 +88,32 @@ class Shop:
                 for record in await tail.poll():
                     if dict(record.headers)["ce_id"] == ce_id.encode():
                         return record
+
+
+def order_payload(**changes: str) -> dict[str, JsonValue]:
+    """Return the payload of an order that waits in its first step."""
+    return {
+        "order": "OPS",
+        "sku": "being-counted",
+        "quantity": 1,
+        "card": "visa-1",
+        "amount_cents": 100,
+        "address": "1 Main Street",
+        **changes,
+    }
+
+
+def order_file(folder: Path, **changes: str) -> str:
+    """Write such a payload and return its path."""
+    path = folder / "order.json"
+    path.write_text(json.dumps(order_payload(**changes)))
+    return str(path)
+
+
+def patient_order(shop: Shop, folder: Path) -> None:
+    """Let there be a workflow `patient-order`, whose first step may take ten minutes."""
+    patient = json.loads(DEFINITION.read_text())
+    patient["steps"]["reserve-stock"]["execute"]["timeout_ms"] = 600_000
+    definition = folder / "patient.json"
+    definition.write_text(json.dumps({**patient, "workflow": "patient-order"}))
+    shop.sagabus("definitions", "publish", str(definition), "--activate")

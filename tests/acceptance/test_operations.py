@@ -6,29 +6,11 @@ from pathlib import Path
 from sagabus_testkit import eventually_sync
 from sagabus_testkit.orders import DEFINITION
 
-from .support import Shop
-
-
-def order_file(folder: Path, **changes: object) -> str:
-    payload = {
-        "order": "OPS",
-        "sku": "being-counted",
-        "quantity": 1,
-        "card": "visa-1",
-        "amount_cents": 100,
-        "address": "1 Main Street",
-    }
-    path = folder / "order.json"
-    path.write_text(json.dumps({**payload, **changes}))
-    return str(path)
+from .support import Shop, order_file, patient_order
 
 
 def test_a_saga_is_paused_resumed_and_cancelled(shop: Shop, tmp_path: Path) -> None:
-    patient = json.loads(DEFINITION.read_text())
-    patient["steps"]["reserve-stock"]["execute"]["timeout_ms"] = 600_000
-    definition = tmp_path / "patient.json"
-    definition.write_text(json.dumps({**patient, "workflow": "patient-order"}))
-    shop.sagabus("definitions", "publish", str(definition), "--activate")
+    patient_order(shop, tmp_path)
     payload = order_file(tmp_path)
     shop.sagabus(
         *("start", "patient-order", "--key", "OPS-1", "--payload", payload),

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -13,13 +14,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from prometheus_client.parser import text_string_to_metric_families
 
 from sagabus_bus import Tail
-from sagabus_client import SagabusClient
-from sagabus_messages import Meta, decode
+from sagabus_client import HttpClient, SagabusClient, StartCommand
+from sagabus_messages import Meta, decode, json_payload
+from sagabus_runtime.telemetry import traceparent_here
 from sagabus_testkit import eventually
 from sagabus_testkit.orders import make_orders
 
 from .collector import Told
-from .support import Shop
+from .support import Shop, order_payload, patient_order
 
 ROW = re.compile(r"^\| `(sagabus_\w+)` \| \w+ \| ([^|]*) \|", re.MULTILINE)
 LABEL = re.compile(r"`(\w+)`")
@@ -103,6 +105,86 @@ async def test_a_saga_is_one_trace_from_its_client_to_its_last_event(
         assert {text.split("-")[2] for text in told if text} <= ids
     waited = shop.collector.of(places["no-answer"])
     assert any(s.service == "sagabus-timer" for s in waited)
+
+
+def way_to(span: Told, spans: list[Told]) -> list[tuple[str, str]]:
+    """Return service and name of a span and of all above it, the root first."""
+    by_id = {each.id: each for each in spans}
+    way = [span]
+    while way[0].parent in by_id:
+        way.insert(0, by_id[way[0].parent])
+    return [(each.service, each.name) for each in way]
+
+
+def changes(spans: list[Told], trigger: str) -> list[Told]:
+    return [span for span in spans if span.attributes.get("trigger") == trigger]
+
+
+async def test_over_http_a_saga_is_one_trace_and_links_who_steered_it(
+    shop: Shop, traced: TracerProvider, tmp_path: Path
+) -> None:
+    patient_order(shop, tmp_path)
+    file = tmp_path / "key"
+    grant = ("--grant", "admin", "--all-tenants", "--file", str(file))
+    await asyncio.to_thread(shop.sagabus, "keys", "create", "traces", *grant)
+    key, card = file.read_text().strip(), "visa-secret"
+    payload = json_payload(order_payload(card=card), "order.v1")
+    command = StartCommand("default", "patient-order", "HTTP-secret", payload)
+    tracer = traced.get_tracer("test")
+    async with (
+        HttpClient(shop.system.api_url, api_key=key) as client,
+        httpx.AsyncClient(base_url=shop.system.api_url, headers={"x-api-key": key}) as http,
+    ):
+        with tracer.start_as_current_span("checkout") as root:
+            handle = await client.start(command)
+        traces = [root.get_span_context().trace_id]
+        for path, body in {
+            f"/v1/sagas/{handle.saga_id}/pause": {"reason": "to look"},
+            f"/v1/sagas/{handle.saga_id}/resume": {"reason": "seen"},
+            "/v1/bulk-operations": {
+                "kind": "cancel",
+                "most": 9,
+                "reason": "recall",
+                "operation_id": "recall",
+                "filter": {"workflow": "patient-order", "key_prefix": "HTTP-"},
+            },
+        }.items():
+            with tracer.start_as_current_span("operator") as root:
+                headers = {"traceparent": traceparent_here() or ""}
+                answer = await http.post(path, json=body, headers=headers)
+            assert answer.is_success, answer.text
+            traces.append(root.get_span_context().trace_id)
+        assert (await client.wait(handle, timeout_s=60)).status == "COMPENSATED"
+
+    saga, paused, resumed, recalled = (f"{trace:032x}" for trace in traces)
+    await eventually(
+        lambda: (
+            is_one_tree(shop.collector.of(saga), "COMPENSATED")
+            and "bulk.batch" in {span.name for span in shop.collector.of(recalled)}
+        ),
+        within=20,
+        what="all is told",
+    )
+    spans = shop.collector.of(saga)
+    (first,) = [s for s in spans if s.attributes.get("revision") == "1"]
+    assert way_to(first, spans) == [
+        ("shop", "checkout"),
+        ("shop", "saga.start"),
+        ("shop", "POST /v1/sagas"),
+        ("sagabus-api", "POST /v1/sagas"),
+        ("sagabus-api", "saga.transition"),
+    ]
+    for trigger, trace, name in (
+        ("pause", paused, "POST /v1/sagas/{saga_id}/pause"),
+        ("resume", resumed, "POST /v1/sagas/{saga_id}/resume"),
+        ("cancel", recalled, "bulk.batch"),
+    ):
+        (change,) = changes(spans, trigger)
+        (linked,) = [s for s in shop.collector.of(trace) if s.id in change.links]
+        assert linked.name == name
+        assert way_to(linked, shop.collector.of(trace))[0] == ("shop", "operator")
+    for secret in (key, card, "HTTP-"):
+        assert not shop.collector.holds(secret)
 
 
 async def test_a_saga_that_nobody_traces_makes_no_spans(shop: Shop) -> None:

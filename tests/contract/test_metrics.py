@@ -2,16 +2,17 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
 import pytest
+import typer
 import yaml  # type: ignore[import-untyped]  # ships no types; used for tests alone
 
-from sagabus_cli.commands import GROUP
+from sagabus_cli.app import build
 
 from .metrics import TABLE, Metric, metrics, render
 
@@ -22,6 +23,7 @@ DASHBOARDS = sorted((ROOT / "deploy/dashboards").glob("*.json"))
 RUNBOOK = (ROOT / "deploy/runbooks/alerts.md").read_text()
 OF_EVERY_SCRAPE = {"job", "instance"}
 OF_PROCESSES = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
+GLOBAL_OPTIONS = {"--json", "--debug", "--direct", "--api", "--postgres", "--kafka"}
 UNBOUNDED = {"saga_id", "tenant", "business_key", "key", "trace_id", "actor", "command_id"}
 
 METRICS = metrics()
@@ -147,8 +149,33 @@ def test_panels_of_a_dashboard_do_not_overlap(path: Path) -> None:
         taken |= cells
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "deploy/runbooks").glob("*.md")), ids=str)
-def test_commands_of_the_runbooks_exist(path: Path) -> None:
-    said = set(re.findall(r"`?sagabus ([a-z]+(?:-[a-z]+)*)", path.read_text()))
-    plugged_in = {point.name for point in entry_points(group=GROUP)}
-    assert said <= plugged_in | {"up", "down", "check-stack"}
+def lacks(words: list[str]) -> set[str]:
+    """Return what is wrong with a command line: words nobody knows, options that it must have.
+
+    One that is written without arguments names the command alone.
+    """
+    command: Any = typer.main.get_command(build())
+    while hasattr(command, "commands") and words:
+        name, *words = words
+        found = command.get_command(typer.Context(command), name)
+        if found is None:
+            return {name}
+        command = found
+    known = {name for param in command.params for name in param.opts}
+    used = {word.partition("=")[0] for word in words if word.startswith("--")}
+    needed = {max(p.opts, key=len) for p in command.params if p.required and p.opts[0][0] == "-"}
+    return (used - known - GLOBAL_OPTIONS) | (needed - used if words else set())
+
+
+def test_commands_of_the_runbooks_exist_and_are_complete() -> None:
+    pages = "\n".join(path.read_text() for path in (ROOT / "deploy/runbooks").glob("*.md"))
+    said = re.findall(r"(?:`|^ *)(sagabus [a-z][^`\n]*)", pages, re.MULTILINE)
+    wrong = {line: found for line in said if (found := lacks(shlex.split(line, comments=True)[1:]))}
+    assert said
+    assert not wrong
+
+
+def test_the_check_of_commands_sees_what_is_wrong() -> None:
+    assert lacks(["dlt", "list"]) == lacks(["retry"]) == set()
+    assert lacks(["dlt", "lst"]) == {"lst"}
+    assert lacks(["retry", "KEY", "--dry", "--json"]) == {"--dry", "--reason"}

@@ -32,6 +32,7 @@ def test_a_line_is_json_with_service_level_and_time(lines: io.StringIO) -> None:
     get_logger().debug("too.quiet")
     get_logger().info("inbox.claimed", rows=3)
     (line,) = parsed(lines)
+    assert list(line) == ["timestamp", "level", "service", "event", "rows"]
     assert line.pop("timestamp")
     assert line == {
         "event": "inbox.claimed",

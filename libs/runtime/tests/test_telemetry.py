@@ -7,6 +7,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
+from opentelemetry.trace import StatusCode
 
 from sagabus_runtime import (
     SettingsError,
@@ -125,6 +126,17 @@ def test_a_trace_begins_where_there_is_none_and_the_sampler_decides(tracing: Tra
     assert span is None
     assert parse_traceparent(here) is not None
     assert not is_sampled(here)
+
+
+def test_of_an_error_a_span_tells_the_type_alone(
+    tracing: Tracing, spans: InMemorySpanExporter
+) -> None:
+    with pytest.raises(LookupError), tracing.batch_span("batch", [SAMPLED]):
+        raise LookupError("no card 4111-1111")
+    (told,) = spans.get_finished_spans()
+    assert told.attributes == {"error.type": "LookupError"}
+    assert told.status.status_code is StatusCode.ERROR
+    assert "4111" not in told.to_json()
 
 
 def test_a_batch_span_joins_the_sampled_messages_and_costs_nothing_without(

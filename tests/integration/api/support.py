@@ -34,7 +34,7 @@ from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.why import Gatherer
 from sagabus_orchestrator.why.kafka import NoBus
-from sagabus_runtime import Pulse
+from sagabus_runtime import Pulse, Tracing
 
 PEOPLE: dict[str, Principal] = {
     "admin": Principal("key:admin", ROLES[Role.ADMIN], ALL_TENANTS),
@@ -120,7 +120,7 @@ def problem(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, body["code"]
 
 
-def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
+def backend_of(rig: Rig, stopping: asyncio.Event, tracing: Tracing) -> Backend:
     return Backend(
         database=rig.database,
         watcher=rig.watcher,
@@ -143,14 +143,15 @@ def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
         ),
         missing_topics=no_topics_missing,
         stopping=stopping,
+        tracing=tracing,
     )
 
 
 @asynccontextmanager
-async def open_api(rig: Rig) -> AsyncIterator[Api]:
+async def open_api(rig: Rig, tracing: Tracing | None = None) -> AsyncIterator[Api]:
     """Lend the app on a rig, with the loops of its service."""
     stopping = asyncio.Event()
-    backend = backend_of(rig, stopping)
+    backend = backend_of(rig, stopping, tracing or Tracing())
     app = create_app(backend)
     loops = [
         asyncio.create_task(run(Pulse("test", 60_000, stopping)))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sagabus_cli.errors import CliError, NotPermitted, NotReachable, Refused, UsageError
+from sagabus_cli.traces import call
 
 if TYPE_CHECKING:
     import httpx
@@ -84,7 +85,10 @@ class Api:
         import httpx  # noqa: PLC0415
 
         try:
-            response = self._http.request(method, path, **options)
+            with call(method, str(self._http.base_url)) as attempt:
+                headers = {**options.pop("headers", {}), **attempt.headers}
+                response = self._http.request(method, path, headers=headers, **options)
+                attempt.answered(response.status_code)
         except httpx.TransportError as error:
             why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise NotReachable("api_unreachable", self.address.unreachable(why)) from error

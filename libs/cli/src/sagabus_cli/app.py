@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +26,7 @@ from sagabus_cli.errors import (
 from sagabus_cli.options import options_of
 from sagabus_cli.output import Output, choose_output
 from sagabus_cli.pipes import silence_closed
+from sagabus_cli.traces import traced
 from sagabus_core.errors import SagabusError
 
 __all__ = ["build", "main", "run"]
@@ -166,7 +165,7 @@ def main() -> None:
     """Run the command line of this process."""
     # What libraries log beside our one sentence would only confuse; services log for themselves.
     logging.getLogger().addHandler(logging.NullHandler())
-    with _traced():
+    with traced():
         code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -174,23 +173,3 @@ def main() -> None:
         silence_closed()
         code = READER_GONE
     sys.exit(code)
-
-
-@contextmanager
-def _traced() -> Iterator[None]:
-    """Trace what a command does where the environment asks for traces."""
-    if not any(name.startswith("OTEL_") for name in os.environ):
-        yield
-        return
-    from sagabus_runtime.telemetry import Tracing  # noqa: PLC0415 - slow, and seldom asked for
-
-    try:
-        tracing = Tracing.start("sagabus-cli")
-    except SagabusError as error:
-        sys.stderr.write(f"not traced. {error.code}: {error.detail}\n")
-        tracing = Tracing()
-    tracing.become_host()
-    try:
-        yield
-    finally:
-        tracing.close()

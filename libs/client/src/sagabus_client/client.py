@@ -33,13 +33,10 @@ from sagabus_core.errors import InvalidValue
 from sagabus_core.names import check_name
 from sagabus_messages import OutboxRow, Record, Stamp, Start, Topics, decode, encode, source_of
 from sagabus_messages.errors import MessageError
-from sagabus_runtime import TraceParent, Tracing, format_traceparent
-from sagabus_runtime.names import FIELD_SAGA_ID
-from sagabus_runtime.telemetry import current_traceparent
+from sagabus_runtime import Tracing
+from sagabus_runtime.names import FIELD_SAGA_ID, SPAN_START
 
 __all__ = ["SagabusClient"]
-
-SPAN_START: Final = "saga.start"
 
 _RETRY_S: Final = 0.2
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -234,15 +231,12 @@ class _Traces:
 
     def __init__(self, handles: Sequence[SagaHandle]) -> None:
         self._spans: list[Span] = []
-        tracing, above = Tracing.of_host(), current_traceparent()
-        self.starts = [self._begin(tracing, above, handle) for handle in handles]
+        tracing = Tracing.of_host()
+        self.starts = [self._begin(tracing, handle) for handle in handles]
 
-    def _begin(self, tracing: Tracing, above: TraceParent | None, handle: SagaHandle) -> str | None:
-        parent = format_traceparent(above) if above is not None else None
-        if not tracing.enabled:
-            return parent
+    def _begin(self, tracing: Tracing, handle: SagaHandle) -> str | None:
         attributes = {FIELD_SAGA_ID: handle.saga_id, "workflow": handle.workflow}
-        here, span = tracing.begin(SPAN_START, parent, attributes, SpanKind.PRODUCER)
+        here, span = tracing.begin_here(SPAN_START, attributes, SpanKind.PRODUCER)
         if span is not None:
             self._spans.append(span)
         return here

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,12 +23,16 @@ from sagabus_client.following import (
     read_events,
 )
 from sagabus_client.values import Outcome, SagaHandle, StartCommand
+from sagabus_core import ids
 from sagabus_core.errors import InvalidValue
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import MessageError, format_instant, parse_strict
 from sagabus_messages.instants import parse_instant
 from sagabus_messages.payloads import read_payload, write_payload
 from sagabus_messages.strict_json import dump
+from sagabus_runtime.http_call import HttpCall, http_call
+from sagabus_runtime.names import FIELD_SAGA_ID, SPAN_START
+from sagabus_runtime.telemetry import Tracing, running
 
 __all__ = ["HttpClient"]
 
@@ -90,7 +95,12 @@ class HttpClient:
         key = command.start_id or str(uuid.uuid4())
         sent_at_ms = int(time.time() * 1000)
         headers = {"idempotency-key": key, "content-type": "application/json"}
-        answer = await self._send("POST", "/v1/sagas", content=_body(command), headers=headers)
+        saga_id = ids.saga_id(command.tenant, command.workflow, command.business_key)
+        fields = {FIELD_SAGA_ID: saga_id, "workflow": command.workflow}
+        here, span = Tracing.of_host().begin_here(SPAN_START, fields)  # around all attempts
+        with running(span):
+            request = _Request("POST", "/v1/sagas", "/v1/sagas", here)
+            answer = await self._send(request, content=_body(command), headers=headers)
         return SagaHandle(
             saga_id=answer["saga_id"],
             tenant=command.tenant,
@@ -190,17 +200,17 @@ class HttpClient:
             raise _unreachable(error) from error
 
     async def _outcome(self, handle: SagaHandle, timeout_ms: int) -> dict[str, Any]:
+        template = "/v1/sagas/{saga_id}/outcome"
         return await self._send(
-            "GET",
-            f"/v1/sagas/{handle.saga_id}/outcome",
+            _Request("GET", f"/v1/sagas/{handle.saga_id}/outcome", template),
             params={"timeout_ms": timeout_ms},
             timeout=_REQUEST_S + timeout_ms / 1000,
         )
 
-    async def _send(self, method: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401  # httpx's own
+    async def _send(self, request: _Request, **options: Any) -> dict[str, Any]:  # noqa: ANN401  # httpx's own
         """Send until it is answered or refused; what an outage ate is sent again, five times."""
-        for pause_s in (*_RETRY_S, None):
-            error = await self._attempt(method, path, options)
+        for resent, pause_s in enumerate((*_RETRY_S, None)):
+            error = await self._attempt(request, resent, options)
             if isinstance(error, dict):
                 return error
             if not error.retryable or pause_s is None:
@@ -209,10 +219,13 @@ class HttpClient:
         raise ApiUnreachable("api_unreachable", "the API did not answer")
 
     async def _attempt(
-        self, method: str, path: str, options: dict[str, Any]
+        self, request: _Request, resent: int, options: Mapping[str, Any]
     ) -> dict[str, Any] | ApiRefused | ApiUnreachable:
         try:
-            response = await self._http.request(method, path, **options)
+            with request.call(str(self._http.base_url), resent) as call:
+                sent = {**options, "headers": {**options.get("headers", {}), **call.headers}}
+                response = await self._http.request(request.method, request.path, **sent)
+                call.answered(response.status_code)
         except httpx.TransportError as error:
             return _unreachable(error)
         return _object(response) if response.is_success else _problem(response)
@@ -237,6 +250,19 @@ def _problem(response: httpx.Response) -> ApiRefused | ApiUnreachable:
     body = _object(response)
     code = str(body.get("code", "api_refused"))
     return ApiRefused(code, str(body.get("detail", f"status {response.status_code}")))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked; `parent`: where its spans hang, None for below what runs."""
+
+    method: str
+    path: str
+    template: str
+    parent: str | None = None
+
+    def call(self, base: str, resent: int) -> AbstractContextManager[HttpCall]:
+        return http_call(self.method, base, self.template, parent=self.parent, resent=resent)
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

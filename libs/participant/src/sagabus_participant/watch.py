@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any
 
-from opentelemetry import trace
+from opentelemetry.trace import SpanKind
 
 from sagabus_participant.dispatch import Due, context_fields
 from sagabus_participant.telemetry import (
@@ -28,6 +28,7 @@ from sagabus_runtime.telemetry import (
     TraceParent,
     Tracing,
     parse_traceparent,
+    running,
 )
 
 __all__ = ["Watch"]
@@ -133,8 +134,6 @@ def _span(tracing: Tracing, due: Due) -> Iterator[str | None]:
         ATTRIBUTE_OUTBOX_MS: sent_ms - order.meta.ce_time_ms,
         ATTRIBUTE_WAITED_MS: int(time.time() * 1000) - sent_ms,
     }
-    here, span = tracing.begin(
-        SPAN_HANDLER, order.meta.traceparent, attributes, trace.SpanKind.CONSUMER
-    )
-    with trace.use_span(span or trace.INVALID_SPAN, end_on_exit=True):
+    here, span = tracing.begin(SPAN_HANDLER, order.meta.traceparent, attributes, SpanKind.CONSUMER)
+    with running(span):
         yield here

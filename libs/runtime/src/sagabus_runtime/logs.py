@@ -23,6 +23,8 @@ __all__ = ["Level", "LogFormat", "bind", "bound", "configure", "get_logger", "un
 Level = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "json", "console"]
 
+_FIRST = ("timestamp", "level", FIELD_SERVICE, "event")
+
 # One variable for all fields: a handler call binds five of them, thousands of times a second.
 _BOUND: ContextVar[Mapping[str, object]] = ContextVar("sagabus_bound", default={})  # noqa: B039
 
@@ -34,14 +36,26 @@ def configure(
     out = stream or sys.stdout
     as_json = fmt == "json" or (fmt == "auto" and not out.isatty())
     number = logging.getLevelNamesMapping()[level.upper()]
+
+    def name_service(
+        _logger: object, _method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        event.setdefault(FIELD_SERVICE, service)
+        return event
+
     shared: list[Processor] = [
+        name_service,
         _merge_bound,
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     ending: list[Processor] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        [
+            structlog.processors.format_exc_info,
+            _in_order,
+            structlog.processors.JSONRenderer(default=str),
+        ]
         if as_json
         # The formatter of its choice would show local variables, passwords among them.
         else [
@@ -57,7 +71,6 @@ def configure(
         cache_logger_on_first_use=False,
     )
     _adopt_library_logs(out, number, [*shared, _name_of_library], ending)
-    structlog.contextvars.bind_contextvars(**{FIELD_SERVICE: service})
 
 
 def get_logger() -> FilteringBoundLogger:
@@ -92,6 +105,13 @@ def _merge_bound(
     for name, value in _BOUND.get().items():
         event.setdefault(name, value)
     return event
+
+
+def _in_order(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Put first what people look for first: when, how bad, who, what."""
+    return {**{name: event[name] for name in _FIRST if name in event}, **event}
 
 
 def _adopt_library_logs(

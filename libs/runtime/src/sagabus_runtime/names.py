@@ -14,6 +14,22 @@ FIELD_SERVICE: Final = "service"
 FIELD_LOOP: Final = "loop"
 FIELD_REASON: Final = "reason"
 FIELD_DELAY_MS: Final = "delay_ms"
+FIELD_REQUEST_ID: Final = "request_id"
+FIELD_ACTOR: Final = "actor"
+
+# Attributes of spans that OpenTelemetry has named:
+# https://opentelemetry.io/docs/specs/semconv/http/http-spans/
+FIELD_ERROR_TYPE: Final = "error.type"
+FIELD_HTTP_METHOD: Final = "http.request.method"
+FIELD_HTTP_ROUTE: Final = "http.route"
+FIELD_HTTP_STATUS: Final = "http.response.status_code"
+FIELD_HTTP_RESENT: Final = "http.request.resend_count"
+FIELD_URL_TEMPLATE: Final = "url.template"
+FIELD_SERVER_ADDRESS: Final = "server.address"
+FIELD_SERVER_PORT: Final = "server.port"
+
+# Spans that more than one package begins.
+SPAN_START: Final = "saga.start"
 
 # Log events of the runtime.
 EVENT_STARTING: Final = "service.starting"

@@ -15,19 +15,26 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Final, TypeAlias
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, TraceFlags, Tracer
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import (
+    Link,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+)
 from opentelemetry.util.types import Attributes
 
-from sagabus_runtime.errors import SettingsError
-from sagabus_runtime.names import FIELD_SAGA_ID, FIELD_TRACE_ID
+from sagabus_runtime.exporter import exporter, is_wanted
+from sagabus_runtime.names import FIELD_ERROR_TYPE, FIELD_SAGA_ID, FIELD_TRACE_ID
 
 __all__ = [
     "NO_PARENT",
@@ -40,16 +47,11 @@ __all__ = [
     "log_fields",
     "new_traceparent",
     "parse_traceparent",
+    "running",
+    "traceparent_here",
 ]
 
 _TRACEPARENT = re.compile(r"(?P<version>[0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_PACKAGE: Final = "opentelemetry-exporter-otlp-proto-"
-_EXPORTERS: Final = {
-    "http/protobuf": ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "http"),
-    "grpc": ("opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "grpc"),
-}
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _ODD: Final = frozenset("13579bdf")
 NO_PARENT: Final = trace.set_span_in_context(trace.INVALID_SPAN, Context())
 
@@ -124,6 +126,30 @@ def current_traceparent() -> TraceParent | None:
     return _place(trace.get_current_span())
 
 
+def traceparent_here() -> str | None:
+    """Return the `traceparent` of the running span, or None outside of one."""
+    here = current_traceparent()
+    return format_traceparent(here) if here is not None else None
+
+
+@contextmanager
+def running(span: Span | None) -> Iterator[Span]:
+    """Run the block in a span and end it; None: in none.
+
+    Of an error it tells the type alone: what an error says quotes payloads, keys and addresses.
+    """
+    here = span or trace.INVALID_SPAN
+    with trace.use_span(
+        here, end_on_exit=True, record_exception=False, set_status_on_exception=False
+    ):
+        try:
+            yield here
+        except Exception as error:
+            here.set_attribute(FIELD_ERROR_TYPE, type(error).__name__)
+            here.set_status(StatusCode.ERROR)
+            raise
+
+
 Begun: TypeAlias = tuple[str, Span | None]
 """The `traceparent` of what follows, and the span to end once that is durable, if there is one."""
 
@@ -148,13 +174,13 @@ class Tracing:
         Raises `SettingsError` for an exporter that is unknown or not installed.
         """
         variables = os.environ if environment is None else environment
-        if not _wanted(variables):
+        if not is_wanted(variables):
             return cls()
         provider = TracerProvider(
             resource=Resource.create({SERVICE_NAME: variables.get("OTEL_SERVICE_NAME", service)}),
             shutdown_on_exit=False,
         )
-        provider.add_span_processor(BatchSpanProcessor(_exporter(variables)))
+        provider.add_span_processor(BatchSpanProcessor(exporter(variables)))
         return cls(provider)
 
     @classmethod
@@ -198,6 +224,13 @@ class Tracing:
         here = format_traceparent(place) if place else (traceparent or "")
         return here, span if span.is_recording() else None
 
+    def begin_here(
+        self, name: str, attributes: Attributes = None, kind: SpanKind = SpanKind.INTERNAL
+    ) -> tuple[str | None, Span | None]:
+        """Begin a span below the running one; where tracing is off, return that one's place."""
+        parent = traceparent_here()
+        return self.begin(name, parent, attributes, kind) if self.enabled else (parent, None)
+
     @contextmanager
     def batch_span(self, name: str, traceparents: Iterable[str | None]) -> Iterator[Span]:
         """Run the block in one span below the first sampled of these that links all others.
@@ -212,7 +245,7 @@ class Tracing:
         parents = [parsed for text in sampled if (parsed := parse_traceparent(text))]
         links = [Link(parent.context()) for parent in parents[1:]]
         context = _below(parents[0] if parents else None)
-        with self.tracer.start_as_current_span(name, context=context, links=links) as span:
+        with running(self.tracer.start_span(name, context=context, links=links)) as span:
             yield span
 
     def close(self) -> None:
@@ -245,34 +278,3 @@ def _surroundings(parent: TraceParent | None) -> list[Link]:
     current = trace.get_current_span().get_span_context()
     known = parent is not None and current.trace_id == int(parent.trace_id, 16)
     return [Link(current)] if current.is_valid and not known else []
-
-
-def _wanted(variables: Mapping[str, str]) -> bool:
-    if variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return False
-    named = variables.get("OTEL_TRACES_EXPORTER", "").strip()
-    if named not in {"", "none", "otlp"}:
-        raise SettingsError(
-            "exporter_unknown", f"OTEL_TRACES_EXPORTER is {named!r}: set otlp or none"
-        )
-    return named == "otlp" or (not named and any(variables.get(name) for name in _ENDPOINTS))
-
-
-def _exporter(variables: Mapping[str, str]) -> SpanExporter:
-    protocol = next((variables[name] for name in _PROTOCOLS if variables.get(name)), "")
-    try:
-        name, suffix = _EXPORTERS[protocol or "http/protobuf"]
-    except KeyError as cause:
-        raise SettingsError(
-            "exporter_unknown", f"{_PROTOCOLS[1]} is {protocol!r}: set http/protobuf or grpc"
-        ) from cause
-    try:
-        module = import_module(name)
-    except ImportError as cause:
-        raise SettingsError(
-            "exporter_missing",
-            "the OTEL_* variables ask for OTLP but the exporter is not installed:"
-            f" pip install {_PACKAGE}{suffix}",
-        ) from cause
-    exporter: SpanExporter = module.OTLPSpanExporter()  # reads the same variables
-    return exporter

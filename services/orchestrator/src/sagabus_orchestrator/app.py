@@ -149,7 +149,7 @@ class OrchestratorService:
             interval_ms=settings.sweep_interval_ms,
             grace_ms=settings.sweep_grace_ms,
         )
-        operations = Operations(database, self._topics, watcher)
+        operations = Operations(database, self._topics, watcher, tracing=self._tracing)
         box = LetterBox(database, self._topics, settings.inbox_days, self._events)
         maintenance = Maintenance(database, self._window, box.forget)
         consume = self._consumer(watcher, self._subscription, handler)
@@ -166,7 +166,10 @@ class OrchestratorService:
             Loop("lookout", lookout.run),
             Loop("census", census.run),
             Loop("horizon", Horizon(database, self._pages_held).run),
-            Loop("bulk", BulkWorker(database, operations, watcher, KeyRights(database)).run),
+            Loop(
+                "bulk",
+                BulkWorker(database, operations, watcher, KeyRights(database), self._tracing).run,
+            ),
             Loop("holds", Releaser(database, operations).run),
             Loop("maintenance", maintenance.run, deadline_ms=2 * HOUR_MS),
         ]

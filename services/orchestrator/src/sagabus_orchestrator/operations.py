@@ -68,12 +68,14 @@ class Operations:
         watcher: CatalogWatcher,
         *,
         manual_close_enabled: bool = False,
+        tracing: Tracing | None = None,
     ) -> None:
         self._database = database
         self._topics = topics
         self._watcher = watcher
         self._manual_close_enabled = manual_close_enabled
         self._trail = Trail(database)
+        self._tracing = tracing or Tracing()
 
     async def perform(
         self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
@@ -181,7 +183,7 @@ class Operations:
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
         terms.allow(permissions, quotas, entry.snapshot.tenant, now)
         decision = await decided(conn, entry, event, now)
-        scene, early = Scene(self._topics, now, Tracing.of_host()), EarlyResults()
+        scene, early = Scene(self._topics, now, self._tracing), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
@@ -247,7 +249,7 @@ class Operations:
         query = SAGAS["take_deferred" if write else "read_deferred"]
         found = sorted(await conn.fetch(query, entry.snapshot.saga_id), key=lambda row: row["id"])
         await reach("orchestrator.after-take-deferred")
-        scene = Scene(self._topics, now, Tracing.of_host())
+        scene = Scene(self._topics, now, self._tracing)
         letters: list[Rejected] = []
         for row in found:
             record = stored_record(row)

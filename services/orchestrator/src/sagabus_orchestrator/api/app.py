@@ -55,7 +55,6 @@ class ApiService:
         self._window = InboxWindow(settings.inbox_days)
         self._metrics = ApiMetrics(registry)
         self._tracing = Tracing.start("sagabus-api")
-        self._tracing.become_host()
         self._events = OrchestratorEvents(registry, self._tracing)
         self._open = AsyncExitStack()
         self._loops: list[Loop] = []
@@ -137,7 +136,11 @@ class ApiService:
             watch=StatusWatch(database),
             feed=Feed(database),
             operations=Operations(
-                database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
+                database,
+                topics,
+                watcher,
+                manual_close_enabled=settings.manual_close_enabled,
+                tracing=self._tracing,
             ),
             bulks=Bulks(database, watcher),
             switchboard=Switchboard(database),
@@ -148,6 +151,7 @@ class ApiService:
             gatherer=lambda: Gatherer(database, watcher.current, Readers(topics), bus),
             missing_topics=self._missing_topics,
             stopping=self.health.stop,
+            tracing=self._tracing,
         )
 
     async def _missing_topics(self, topics: Iterable[str]) -> Iterable[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sagabus_core.definitions import Definition
 from sagabus_orchestrator.api.feed import Feed
@@ -23,6 +23,7 @@ from sagabus_orchestrator.registry import Registry, TopicCheck
 from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.tenants import Tenants
 from sagabus_orchestrator.why import Gatherer
+from sagabus_runtime import Tracing
 from sagabus_store import Database
 
 __all__ = ["Backend", "seen_by"]
@@ -51,6 +52,7 @@ class Backend:
     gatherer: Callable[[], Gatherer]
     missing_topics: TopicCheck
     stopping: asyncio.Event
+    tracing: Tracing = field(default_factory=Tracing)
 
     async def saga(self, caller: Principal, saga_id: str) -> SagaDetail:
         """Return a saga without its journal; of another tenant it looks absent (`NotFound`)."""

@@ -31,6 +31,7 @@ class Crowd:
         if self._active >= self._most and scope["type"] == "http":
             error = ApiBusy("api_busy", "this replica has enough to do: ask again")
             response = await problem_of(Request(scope), error)
+            self._metrics.answered("turned_away", response.status_code, 0.0)
             await response(scope, receive, send)
             return
         self._active += 1

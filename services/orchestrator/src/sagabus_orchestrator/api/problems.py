@@ -81,7 +81,6 @@ def unexpected(request: Request, error: Exception) -> Response:
     get_logger().exception(
         "api.unexpected_error",
         method=request.method,
-        path=request.url.path,
         trace_id=trace_id_of(request),
         error=type(error).__name__,
     )
@@ -148,6 +147,7 @@ def _response(
     fields: Sequence[Mapping[str, str]] | None = None,
 ) -> Response:
     code, detail = said
+    request.state.code = code
     body: dict[str, object] = {
         "type": f"urn:sagabus:error:{code}",
         "title": code.replace("_", " ").capitalize(),

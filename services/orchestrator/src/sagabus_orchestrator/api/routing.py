@@ -5,6 +5,7 @@ A route without declared permissions cannot be added: nothing is open by acciden
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
@@ -21,12 +22,14 @@ from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.errors import BadRequest
 from sagabus_orchestrator.api.identity import Permission, PermissionDenied, Principal
 from sagabus_orchestrator.api.problems import problem_of, unexpected
+from sagabus_orchestrator.api.trace import note_actor, note_saga
 from sagabus_orchestrator.audit import Act, By
 
 __all__ = ["Caller", "Services", "StrictRoute", "new_router", "permissions_of_route", "permitted"]
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _DECLARED = "__sagabus_permissions__"
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def permitted(*permissions: Permission) -> Callable[[Endpoint], Endpoint]:
@@ -90,6 +93,9 @@ class StrictRoute(APIRoute):
 
         async def enter(request: Request) -> Response:
             began_s = time.perf_counter()
+            saga_id = request.path_params.get("saga_id", "")
+            if _UUID.fullmatch(saga_id):
+                note_saga(request, saga_id)
             response = await answer(StrictRequest(request.scope, request.receive))
             backend: Backend = request.app.state.backend
             took_s = time.perf_counter() - began_s
@@ -113,6 +119,7 @@ async def _admit(request: Request, permissions: frozenset[Permission]) -> None:
         headers.get("authorization"), headers.get("x-api-key")
     )
     request.state.principal = principal
+    note_actor(request, principal.actor)
     principal.require_any(permissions)
 
 

@@ -85,6 +85,9 @@ class HttpServer:
             ws="none",
             lifespan="off",
             loop="none",
+            # Else the second request of a connection runs within the span and the log fields of the
+            # first: resuming the reader captures the context of the request before.
+            reset_contextvars=True,
             log_config=None,
             access_log=False,
             server_header=False,

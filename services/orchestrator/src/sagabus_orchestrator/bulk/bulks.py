@@ -56,12 +56,13 @@ class Bulks:
                 break
         return count, tuple(samples)
 
-    async def start(self, order: BulkOrder) -> Bulk:
+    async def start(self, order: BulkOrder, traceparent: str | None = None) -> Bulk:
         """Begin a bulk operation once: the same operation id of the same actor returns the first.
 
         Raises `Refused`: `bulk_too_large` if more sagas match than `most`, `operation_id_reused`,
         `invalid_operation`. Each saga is then changed in a transaction of its own, as by
         `Operations.perform`, under an operation id that derives from the bulk's and the saga's.
+        The trace of each saga links `traceparent`, the place of the request.
         """
         acts = _acts("start", order, By(order.actor, order.reason, order.operation_id))
         async with self._trail.refusals_of(*acts):
@@ -87,6 +88,7 @@ class Bulks:
                     None if order.permitted is None else sorted(order.permitted),
                     order.actor,
                     order.reason,
+                    traceparent,
                 )
                 if begun is not None:
                     await record(conn, acts, counted(acts, count, f"{order.kind} of"))

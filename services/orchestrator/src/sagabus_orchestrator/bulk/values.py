@@ -118,6 +118,7 @@ class Bulk:
 
     `answerable`: in whose name sagas are changed from now on, with the rights `order.permitted`:
     whoever began it, or resumed it last.
+    `traceparent`: the place of the request that began it.
     """
 
     id: str
@@ -129,6 +130,7 @@ class Bulk:
     refused: int
     failed: int
     note: str
+    traceparent: str | None
     turn: int
     is_overdue: bool
     created_at: datetime
@@ -147,7 +149,7 @@ class Bulk:
             operation_id=row["operation_id"],
             permitted=None if permitted is None else frozenset(permitted),
         )
-        own = ("done", "refused", "failed", "note", "turn", "is_overdue")
+        own = ("done", "refused", "failed", "note", "traceparent", "turn", "is_overdue")
         return cls(
             id=str(row["id"]),
             order=order,

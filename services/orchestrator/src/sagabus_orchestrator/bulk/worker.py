@@ -22,7 +22,7 @@ from sagabus_orchestrator.bulk.values import Bulk, Refusal
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.errors import NotFound, Refused, TurnLost
 from sagabus_orchestrator.operations import Operations, Terms
-from sagabus_runtime import Pulse, get_logger
+from sagabus_runtime import Pulse, Tracing, get_logger
 from sagabus_runtime.errors import is_retryable
 from sagabus_runtime.failpoints import hit
 from sagabus_store import Connection, Database, StoreUnavailable
@@ -30,6 +30,8 @@ from sagabus_store import Connection, Database, StoreUnavailable
 __all__ = ["BulkWorker"]
 
 log = get_logger()
+
+SPAN_BULK: Final = "bulk.batch"
 
 _WAITS: Final = frozenset({"rate_limit_exceeded"})
 """What says nothing about the saga, and passes."""
@@ -63,11 +65,13 @@ class BulkWorker:
         operations: Operations,
         watcher: CatalogWatcher,
         rights: Rights | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._database = database
         self._operations = operations
         self._watcher = watcher
         self._rights = rights or FirstRights()
+        self._tracing = tracing or Tracing()
 
     async def run(self, pulse: Pulse) -> None:
         """Work until told to stop: the `run` of a supervised loop."""
@@ -108,9 +112,11 @@ class BulkWorker:
         selected = await self._select(bulk)
         handled = bulk.handled
         try:
-            for found in selected.sagas:
-                await self._change(bulk, found)
-                handled += 1
+            with self._tracing.batch_span(SPAN_BULK, [bulk.traceparent]) as span:
+                span.set_attribute("bulk_id", bulk.id)
+                for found in selected.sagas:
+                    await self._change(bulk, found)
+                    handled += 1
         except _Wait as wait:
             await self._give_back(row, self.WAIT_MS, wait.note)
             return

@@ -25,8 +25,9 @@ order by m.id
 
 -- name: begin_bulk
 -- Write a bulk operation, unless its id is taken; returns the id if it was free.
-insert into bulk (id, operation_id, kind, tenants, filter, most, permitted, actor, reason)
-values ($1, $2, $3, $4, $5::jsonb, $6, $7, $8, $9)
+insert into bulk
+    (id, operation_id, kind, tenants, filter, most, permitted, actor, reason, traceparent)
+values ($1, $2, $3, $4, $5::jsonb, $6, $7, $8, $9, $10)
 on conflict do nothing
 returning id
 

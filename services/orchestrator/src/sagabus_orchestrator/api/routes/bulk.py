@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Query, Request
 
 from sagabus_core.engine import OperationKind
 from sagabus_orchestrator import cursors
@@ -30,6 +30,7 @@ from sagabus_orchestrator.api.models.bulk import (
 )
 from sagabus_orchestrator.api.models.fields import SagaId, moment
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
+from sagabus_orchestrator.api.trace import traceparent_of
 from sagabus_orchestrator.audit import By
 from sagabus_orchestrator.bulk import Bulk, BulkFilter, BulkOrder, BulkState
 from sagabus_orchestrator.bulk.selection import FIRST
@@ -46,12 +47,16 @@ _REFUSALS = refusals(404, 409)
 
 @router.post(PLACE, status_code=202, response_model=BulkAnswer, responses=_REFUSALS)
 @permitted(Permission.BULK_RUN)
-async def start_bulk(question: BulkQuestion, caller: Caller, services: Services) -> BulkAnswer:
+async def start_bulk(
+    question: BulkQuestion, request: Request, caller: Caller, services: Services
+) -> BulkAnswer:
     """Begin an operation on every saga that fits; takes the permission of the operation too.
 
     Each saga is changed in a transaction of its own, once; those that refuse are listed.
     """
-    return BulkAnswer.of(await services.bulks.start(_order(caller, question)))
+    return BulkAnswer.of(
+        await services.bulks.start(_order(caller, question), traceparent_of(request))
+    )
 
 
 @router.post(f"{PLACE}/preview", response_model=BulkPreview, responses=_REFUSALS)

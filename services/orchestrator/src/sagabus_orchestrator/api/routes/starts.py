@@ -16,7 +16,7 @@ from sagabus_orchestrator.api.models.fields import Key
 from sagabus_orchestrator.api.models.sagas import StartedAnswer, StartQuestion
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.api.starting import Started
-from sagabus_orchestrator.api.trace import traceparent_of
+from sagabus_orchestrator.api.trace import note_saga, traceparent_of
 
 __all__ = ["router"]
 
@@ -59,6 +59,7 @@ async def start_saga(  # a parameter each, as FastAPI wants it
     caller.require_tenant(question.tenant)
     body = await _body(question, request)
     started = await services.starter.start(body, idempotency_key, traceparent_of(request))
+    note_saga(request, started.saga_id)
     response.status_code = 201 if started.created else 200
     response.headers["location"] = f"/v1/sagas/{started.saga_id}"
     return _answer(question, started)

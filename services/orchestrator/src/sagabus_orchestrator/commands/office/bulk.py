@@ -23,6 +23,7 @@ from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.commands.office.ports import BulkVerb, Document, ManyOrder
 from sagabus_orchestrator.commands.session import with_database
 from sagabus_orchestrator.errors import NotFound
+from sagabus_runtime.telemetry import traceparent_here
 from sagabus_store import Database
 
 __all__ = ["DirectBulk", "RemoteBulk"]
@@ -54,7 +55,9 @@ class DirectBulk:
         """Begin a bulk operation."""
 
         async def work(bulks: Bulks) -> Document:
-            return BulkAnswer.of(await bulks.start(_order(order))).model_dump(mode="json")
+            return BulkAnswer.of(await bulks.start(_order(order), traceparent_here())).model_dump(
+                mode="json"
+            )
 
         return _with_bulks(work)
 

@@ -58,6 +58,7 @@ from sagabus_orchestrator.queries import SagaDetail, SagaFilter, SagaReader
 from sagabus_orchestrator.registry import Published, Registry
 from sagabus_orchestrator.why import Bus, Gatherer, explain
 from sagabus_orchestrator.why.kafka import KafkaBus, NoBus
+from sagabus_runtime import Tracing
 from sagabus_store import Database
 
 __all__ = ["DirectOffice"]
@@ -145,7 +146,11 @@ class DirectOffice(
             event = _event(order, watcher, found)
             allowed = os.environ.get("SAGABUS_MANUAL_CLOSE_ENABLED", "").lower()
             operations = Operations(
-                database, topics, watcher, manual_close_enabled=allowed in {"1", "true", "yes"}
+                database,
+                topics,
+                watcher,
+                manual_close_enabled=allowed in {"1", "true", "yes"},
+                tracing=Tracing.of_host(),
             )
             if order.dry_run:
                 seen = await operations.dry_run(head.tenant, head.saga_id, event)

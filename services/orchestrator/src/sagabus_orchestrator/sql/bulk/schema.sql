@@ -23,12 +23,14 @@ create table bulk (
     due_at       timestamptz not null default clock_timestamp(),
     created_at   timestamptz not null default clock_timestamp(),
     updated_at   timestamptz not null default clock_timestamp(),
-    answerable   text
+    answerable   text,
+    traceparent  text collate "C"
 );
 comment on column bulk.tenants is 'Null: of all tenants.';
 comment on column bulk.permitted is 'What the actor may do, in the engine''s names; null: anything.';
 comment on column bulk.note is 'Why it waits, while it does.';
 comment on column bulk.answerable is 'Who resumed it last, with the rights in permitted; null: actor.';
+comment on column bulk.traceparent is 'The place in a trace of the request that began it.';
 create index bulk_running on bulk (due_at) where state = 'running';
 create index bulk_by_creation on bulk (created_at desc, id);
 
