@@ -14,9 +14,10 @@ import pytest
 from tests.integration.orchestrator.support import Rig, commands
 
 from sagabus_core.vocabulary import ResultStatus
-from sagabus_testkit import TcpProxy
+from sagabus_testkit import TcpProxy, eventually
 
-from .lines import REFUSED, UNREACHABLE, USAGE, Line, once
+from .lines import NOT_PERMITTED, REFUSED, UNREACHABLE, USAGE, Line, once
+from .support import PEOPLE
 
 INTERRUPTED, READER_GONE = 130, 141
 both_ways = pytest.mark.parametrize("way", ["direct", "api"])
@@ -126,6 +127,35 @@ async def test_ctrl_c_ends_a_long_poll(rig: Rig, url: str) -> None:
 
 
 @pytest.mark.parametrize("words", [("list",), ("show", "ORD-1")], ids=" ".join)
+async def test_an_outage_is_told_once_and_looked_through(
+    rig: Rig, url: str, words: tuple[str, ...]
+) -> None:
+    sent = await rig.process(rig.start_record())
+    port = urlsplit(url).port
+    assert port is not None
+    async with (
+        TcpProxy(port) as proxy,
+        watching(["--api", f"http://127.0.0.1:{proxy.port}"], *words) as watcher,
+    ):
+        await watcher.document()
+        await eventually(lambda: proxy.connections > 0)
+        await proxy.refuse()
+        assert "trying again for 300 s" in await watcher.complaint()
+        await rig.process(rig.result_record(commands(sent)[0], ResultStatus.HALTED))
+        await proxy.restore()
+        told = await watcher.document()
+        told = told["sagas"][0] if words == ("list",) else told
+        assert told["status"] == "MANUAL_INTERVENTION"
+        assert "answers again" in await watcher.complaint()
+        if words == ("list",):
+            await rig.process(rig.start_record("ORD-2"))
+            assert len((await watcher.document())["sagas"]) == 2
+            watcher.process.send_signal(signal.SIGINT)
+        code, _, said = await watcher.rest()
+    assert (code, said) == (INTERRUPTED if words == ("list",) else 0, "")
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "ORD-1")], ids=" ".join)
 async def test_an_outage_that_does_not_end_is_given_up(
     rig: Rig, url: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +174,33 @@ async def test_an_outage_that_does_not_end_is_given_up(
     assert "gave up after 0.5 s" in rest[-1]["error"]["detail"]
     assert len(said.splitlines()) == 1
     assert "Traceback" not in said
+
+
+async def test_a_key_that_is_revoked_ends_a_watch(rig: Rig, url: str) -> None:
+    sent = await rig.process(rig.start_record())
+    async with watching(["--api", url], "show", "ORD-1") as watcher:
+        await watcher.document()
+        known = PEOPLE.pop("admin")
+        try:
+            await rig.process(rig.result_record(commands(sent)[0], ResultStatus.SUCCEEDED))
+            code, rest, _ = await watcher.rest()
+        finally:
+            PEOPLE["admin"] = known
+    assert (code, rest[-1]["error"]["code"]) == (NOT_PERMITTED, "credentials_missing")
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "ORD-1")], ids=" ".join)
+async def test_a_reader_that_goes_away_is_no_error(
+    rig: Rig, url: str, words: tuple[str, ...]
+) -> None:
+    sent = await rig.process(rig.start_record())
+    async with watching(["--api", url], *words) as watcher:
+        await watcher.document()
+        watcher.close()
+        await rig.process(rig.result_record(commands(sent)[0], ResultStatus.SUCCEEDED))
+        await rig.process(rig.start_record("ORD-2"))
+        code, said = await watcher.end()
+    assert (code, said) == (READER_GONE, "")
 
 
 @both_ways

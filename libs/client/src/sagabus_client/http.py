@@ -17,6 +17,7 @@ from sagabus_client.following import (
     OUTAGE_S,
     Followed,
     Patience,
+    ServerEvent,
     StatusChange,
     read_events,
 )
@@ -148,7 +149,7 @@ class HttpClient:
         while True:
             error = ApiUnreachable("api_unreachable", "the API ended the stream")
             try:
-                async for change in self._stream(followed, place, opened):
+                async for change in self._changes(followed, place, opened):
                     yield change
             except ApiUnreachable as outage:
                 error = outage
@@ -160,30 +161,31 @@ class HttpClient:
                 on_state(error)
             await asyncio.sleep(pause_s)
 
-    async def _stream(
+    async def _changes(
         self, followed: Followed, place: _Place, opened: Callable[[], None]
     ) -> AsyncIterator[StatusChange]:
-        headers = {} if place.event_id is None else {"last-event-id": str(place.event_id)}
         is_open = False
+        async for event in self._events(followed, place):
+            if not is_open:
+                is_open = True
+                opened()
+            if (change := event.change()) is not None:
+                yield change
+            # Behind the change: whoever stops here hears of it again.
+            place.event_id = event.id if event.id is not None else place.event_id
+
+    async def _events(self, followed: Followed, place: _Place) -> AsyncIterator[ServerEvent]:
+        behind = {} if place.event_id is None else {"last-event-id": str(place.event_id)}
+        asked = self._http.stream(
+            "GET", followed.path, params=followed.params, headers=behind, timeout=_STREAM_TIMEOUT
+        )
         try:
-            async with self._http.stream(
-                "GET",
-                followed.path,
-                params=followed.params,
-                headers=headers,
-                timeout=_STREAM_TIMEOUT,
-            ) as response:
+            async with asked as response:
                 if not response.is_success:
                     await response.aread()
                     raise _problem(response)
                 async for event in read_events(response.aiter_raw()):
-                    if not is_open:
-                        is_open = True
-                        opened()
-                    if (change := event.change()) is not None:
-                        yield change
-                    # Behind the change: whoever stops here hears of it again.
-                    place.event_id = event.id if event.id is not None else place.event_id
+                    yield event
         except httpx.TransportError as error:
             raise _unreachable(error) from error
 

@@ -130,9 +130,9 @@ def refusals(
     cursor: Annotated[str | None, typer.Option(help="Go on after a page: its next cursor.")] = None,
 ) -> None:
     """List the sagas that a bulk operation could not change, with the reasons."""
-    known, behind = _id(bulk_id), None if cursor is None else _id(cursor)
+    known = _id(bulk_id)
     with open_office() as office:
-        page = office.bulk_refusals(known, limit, behind)
+        page = office.bulk_refusals(known, limit, cursor)
     rows = [(r["business_key"], r["code"], r["detail"], r["saga_id"]) for r in page["refusals"]]
     columns = ("business key", "code", "why", "id")
     current_output().table(page, columns, rows, "no saga refused")
@@ -145,9 +145,8 @@ def list_bulks(
     cursor: Annotated[str | None, typer.Option(help="Go on after a page: its next cursor.")] = None,
 ) -> None:
     """List bulk operations, newest first."""
-    behind = None if cursor is None else _id(cursor)
     with open_office() as office:
-        page = office.bulks(limit, behind)
+        page = office.bulks(limit, cursor)
     rows = list(map(_row, page["bulk_operations"]))
     current_output().table(page, _COLUMNS, rows, "no bulk operation")
     _tell_rest(page)
@@ -239,7 +238,7 @@ def _id(text: str) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError as cause:
-        raise UsageError("usage", f"{text!r} is no id of a bulk operation or saga") from cause
+        raise UsageError("usage", f"{text!r} is no id of a bulk operation") from cause
 
 
 def _draw(output: Output, bulk: Document) -> None:

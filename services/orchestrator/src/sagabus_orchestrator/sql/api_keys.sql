@@ -5,6 +5,12 @@ select name, secret_sha256, roles, permissions, tenants, all_tenants, revoked_at
        coalesce(last_used_at < clock_timestamp() - interval '1 hour', true) as use_unnoted
 from api_key where id = $1
 
+-- name: key_standing
+-- Return what a key may do by its name, with what the database clock says about it.
+select name, roles, permissions, tenants, all_tenants, revoked_at is not null as revoked,
+       coalesce(expires_at <= clock_timestamp(), false) as expired
+from api_key where name = $1
+
 -- name: note_use
 -- Note that a key was used, unless another replica did within the hour.
 update api_key set last_used_at = clock_timestamp()

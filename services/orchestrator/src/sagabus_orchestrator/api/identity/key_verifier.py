@@ -16,11 +16,11 @@ from sagabus_orchestrator.api.identity.errors import Unauthenticated
 from sagabus_orchestrator.api.identity.key_text import hash_secret, read_key_text
 from sagabus_orchestrator.api.identity.keys import SQL
 from sagabus_orchestrator.api.identity.permissions import Permission, permissions_of
-from sagabus_orchestrator.api.identity.principal import Principal, TenantScope
+from sagabus_orchestrator.api.identity.principal import KEY_ACTOR, Principal, TenantScope
 from sagabus_runtime import get_logger
 from sagabus_store import Database
 
-__all__ = ["KeyVerifier"]
+__all__ = ["KeyVerifier", "principal_of"]
 
 log = get_logger()
 
@@ -116,11 +116,15 @@ def _found(row: asyncpg.Record | None, until: float) -> _Found:
     if row["revoked"] or row["expired"]:
         trouble = "key_revoked" if row["revoked"] else "key_expired"
         return _Found(row["secret_sha256"], None, trouble, until)
+    return _Found(row["secret_sha256"], principal_of(row), "", until, row["use_unnoted"])
+
+
+def principal_of(row: asyncpg.Record) -> Principal:
+    """Return the caller that the bearer of a key is, by its row."""
     known = {permission.value: permission for permission in Permission}
     extra = {known[name] for name in row["permissions"] if name in known}
-    principal = Principal(
-        actor=f"key:{row['name']}",
+    return Principal(
+        actor=f"{KEY_ACTOR}{row['name']}",
         permissions=permissions_of(row["roles"]) | extra,
         tenants=TenantScope(frozenset(row["tenants"]), row["all_tenants"]),
     )
-    return _Found(row["secret_sha256"], principal, "", until, row["use_unnoted"])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from sagabus_orchestrator.api.identity.errors import PermissionDenied
 from sagabus_orchestrator.api.identity.permissions import Permission
 
-__all__ = ["ALL_TENANTS", "Authenticator", "Principal", "TenantScope"]
+__all__ = ["ALL_TENANTS", "KEY_ACTOR", "Authenticator", "Principal", "TenantScope"]
+
+KEY_ACTOR: Final = "key:"
+"""How the actor of an API key begins; its name follows."""
 
 
 @dataclass(frozen=True, slots=True)

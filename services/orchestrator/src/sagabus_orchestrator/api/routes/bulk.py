@@ -12,10 +12,10 @@ from sagabus_orchestrator import cursors
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import (
-    ENGINE_PERMISSIONS,
     OPERATION_PERMISSIONS,
     Permission,
     Principal,
+    engine_rights,
 )
 from sagabus_orchestrator.api.models.bulk import (
     BulkAnswer,
@@ -129,7 +129,10 @@ async def pause_bulk(
 async def resume_bulk(
     bulk_id: SagaId, question: SteerBulkQuestion, caller: Caller, services: Services
 ) -> BulkAnswer:
-    """Go on with a bulk operation that was paused."""
+    """Go on with a bulk operation that was paused, or stopped since its key lost its rights.
+
+    You answer for what it does from now on, and your rights are those that count.
+    """
     return await _steer(services, caller, bulk_id, BulkState.RUNNING, question)
 
 
@@ -153,7 +156,8 @@ async def _steer(
     scope, by = caller.tenants.as_filter(), By(caller.actor, question.reason)
     known = await services.bulks.get(bulk_id, scope)
     caller.require_any(OPERATION_PERMISSIONS[OperationKind(known.order.kind)])
-    return BulkAnswer.of(await services.bulks.steer(bulk_id, state, by, scope))
+    rights = engine_rights(caller.permissions)
+    return BulkAnswer.of(await services.bulks.steer(bulk_id, state, by, scope, rights))
 
 
 def _order(caller: Principal, question: BulkQuestion) -> BulkOrder:
@@ -171,7 +175,6 @@ def _order(caller: Principal, question: BulkQuestion) -> BulkOrder:
         participant=asked.participant,
         step=asked.step,
     )
-    held = {name for name, each in ENGINE_PERMISSIONS.items() if each in caller.permissions}
     return BulkOrder(
         kind=question.kind,
         wanted=wanted,
@@ -179,5 +182,5 @@ def _order(caller: Principal, question: BulkQuestion) -> BulkOrder:
         actor=caller.actor,
         reason=question.reason,
         operation_id=question.operation_id,
-        permitted=frozenset(held),
+        permitted=engine_rights(caller.permissions),
     )

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from sagabus_cli import Api, actor
 from sagabus_expressions import CelConditions
+from sagabus_orchestrator import cursors
 from sagabus_orchestrator.api.models.bulk import (
     BulkAnswer,
     BulkList,
@@ -16,11 +17,12 @@ from sagabus_orchestrator.api.models.bulk import (
 )
 from sagabus_orchestrator.api.models.fields import at
 from sagabus_orchestrator.audit.trail import By
-from sagabus_orchestrator.bulk import BulkOrder, Bulks, BulkState
+from sagabus_orchestrator.bulk import Bulk, BulkOrder, Bulks, BulkState
 from sagabus_orchestrator.bulk.selection import FIRST
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.commands.office.ports import BulkVerb, Document, ManyOrder
 from sagabus_orchestrator.commands.session import with_database
+from sagabus_orchestrator.errors import NotFound
 from sagabus_store import Database
 
 __all__ = ["DirectBulk", "RemoteBulk"]
@@ -69,7 +71,8 @@ class DirectBulk:
 
         async def work(bulks: Bulks) -> Document:
             await bulks.get(bulk_id)
-            found = await bulks.refusals(bulk_id, limit + 1, cursor or FIRST)
+            behind = FIRST if cursor is None else cursors.saga_id(cursor)
+            found = await bulks.refusals(bulk_id, limit + 1, behind)
             page = list(map(RefusalAnswer.of, found[:limit]))
             more = page[-1].saga_id if len(found) > limit else None
             return RefusalList(refusals=page, next_cursor=more).model_dump(mode="json")
@@ -80,8 +83,7 @@ class DirectBulk:
         """Return bulk operations, newest first."""
 
         async def work(bulks: Bulks) -> Document:
-            below = None if cursor is None else await bulks.get(cursor)
-            found = await bulks.list(limit + 1, None, below)
+            found = await bulks.list(limit + 1, None, await _below(bulks, cursor))
             page = list(map(BulkAnswer.of, found[:limit]))
             more = page[-1].id if len(found) > limit else None
             return BulkList(bulk_operations=page, next_cursor=more).model_dump(mode="json")
@@ -128,6 +130,16 @@ class RemoteBulk:
     def steer_bulk(self, bulk_id: str, verb: BulkVerb, reason: str) -> Document:
         """Pause, go on with or end a bulk operation."""
         return self._api.post(f"{_PLACE}/{bulk_id}/{verb}", {"reason": reason})
+
+
+async def _below(bulks: Bulks, cursor: str | None) -> Bulk | None:
+    """Return the last bulk operation of the page before, as the API does."""
+    if cursor is None:
+        return None
+    try:
+        return await bulks.get(cursors.saga_id(cursor))
+    except NotFound as error:
+        raise cursors.malformed() from error
 
 
 def _with_bulks(work: Callable[[Bulks], Awaitable[T]]) -> T:

@@ -59,16 +59,18 @@ class _Ears:
         address = self._address
         async with HttpClient(address.url, api_key=address.key, token=address.token) as http:
             while True:
-                try:
-                    async for _ in http.follow(
-                        self._followed, outage_s=self._outages.outage_s, on_state=self._state
-                    ):
-                        self._fresh.set()
-                except ApiRefused as error:
-                    if error.code != "events_gone":
-                        raise
-                    # What came behind the last event is in the archive: the page is read anew.
-                    self._fresh.set()
+                await self._follow_by(http)
+
+    async def _follow_by(self, http: HttpClient) -> None:
+        outage_s = self._outages.outage_s
+        try:
+            async for _ in http.follow(self._followed, outage_s=outage_s, on_state=self._state):
+                self._fresh.set()
+        except ApiRefused as error:
+            if error.code != "events_gone":
+                raise
+            # What came behind the last event is in the archive: the page is read anew.
+            self._fresh.set()
 
     def _state(self, error: ApiUnreachable | None) -> None:
         if error is not None:
