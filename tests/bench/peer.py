@@ -2,7 +2,8 @@
 
 The peer is installed into `build/peer`, for this alone. It runs with its defaults (200 clients) and
 at the best setting that was found (8 threads of one process that call workflows directly); the data
-go to the same Postgres with the same settings. Prints both with the ratios and keeps them.
+go to a Postgres with the same settings. First 20 workflows a second, for the latency, then as many
+as go. Prints both with the ratios and keeps them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +24,7 @@ import uvloop
 from tests.bench import clerk, saga
 from tests.bench.gauges import cpu_of_server
 from tests.bench.report import OUT, keep
+from tests.bench.saga_latency import PER_S
 
 from sagabus_testkit import LocalStack
 
@@ -32,6 +35,7 @@ HOME: Final = OUT.with_name("peer")
 SCRIPT: Final = Path(__file__).with_name("peer_dbos.py")
 
 
+LATENCIES: Final = ("latency_ms_p50", "latency_ms_p99")
 WARM: Final = 200
 """Workflows that the script runs before it measures."""
 
@@ -53,10 +57,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.peer", description=__doc__)
     parser.add_argument("--workflows", type=int, default=2_000)
     parser.add_argument("--sagas", type=int, default=6_000)
+    parser.add_argument("--seconds", type=int, default=10, help="of the latency at 20 a second")
     wanted = parser.parse_args()
     python = _installed()
-    peer = {run.name: _run(python, run, wanted.workflows) for run in RUNS}
-    ours = saga.measure(wanted.sagas, seconds=0)
+    calm = PER_S * wanted.seconds
+    peer = {run.name: _run(python, run, wanted.workflows, calm) for run in RUNS}
+    ours = saga.measure(wanted.sagas, wanted.seconds)
     compared = {"here": _here(ours), **peer, "ratios": _ratios(ours, peer)}
     keep({**ours, "peer": compared})
     return 0
@@ -71,23 +77,33 @@ def _installed() -> Path:
     return python
 
 
-def _run(python: Path, run: Setting, workflows: int) -> dict[str, Any]:
+def _run(python: Path, run: Setting, workflows: int, calm: int) -> dict[str, Any]:
     with LocalStack(f"peer-{run.name}") as stack:
         system = stack.postgres.create_database("peer_system")
         data = stack.postgres.create_database("peer_data")
         uvloop.run(_make_table(data))
+        call = partial(_call, python, system, data, run)
+        latency = call(calm, "calm")
         before = uvloop.run(_counted(stack))
-        argv = [str(python), str(SCRIPT), system, data, str(run.threads), str(workflows)]
-        done = subprocess.run([*argv, *run.more], check=True, capture_output=True, text=True)
+        rate = call(workflows, "rate")
         spent = uvloop.run(_counted(stack))
-        uvloop.run(_check_effects(data, workflows + WARM))
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        uvloop.run(_check_effects(data, workflows + calm + 2 * WARM))
     per = workflows + WARM
     return {
-        **found,
+        **latency,
+        **rate,
         "postgres_cpu_ms": round((spent[0] - before[0]) * 1000 / per, 3),
         "transactions": round((spent[1] - before[1]) / per, 2),
     }
+
+
+def _call(
+    python: Path, system: str, data: str, run: Setting, workflows: int, kind: str
+) -> dict[str, Any]:
+    argv = [str(python), str(SCRIPT), system, data, str(run.threads), str(workflows), kind]
+    done = subprocess.run([*argv, *run.more], check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
 
 
 async def _make_table(dsn: str) -> None:
@@ -122,6 +138,7 @@ def _here(ours: Mapping[str, Any]) -> dict[str, object]:
     cost = ours["e2e_per_saga"]
     return {
         "sagas_per_s": ours["e2e_sagas_per_s"]["value"],
+        **{name: ours[f"e2e_{name}"]["value"] for name in LATENCIES},
         "cpu_ms": cost["cpu_ms"]["all"],
         "transactions": cost["transactions"],
     }
@@ -133,6 +150,7 @@ def _ratios(ours: Mapping[str, Any], peer: Mapping[str, Mapping[str, Any]]) -> d
         name: {
             "rate": round(rate / each["workflows_per_s"], 2),
             "cpu": round(cost / (each["python_cpu_ms"] + each["postgres_cpu_ms"]), 2),
+            **{key: round(ours[f"e2e_{key}"]["value"] / each[key], 2) for key in LATENCIES},
         }
         for name, each in peer.items()
     }

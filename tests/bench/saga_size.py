@@ -1,47 +1,40 @@
 """Whether a saga costs the same beside a million others: the same load before and after filling.
 
-`python -m tests.bench --only size [--instances N] [--sagas N]`. The others have ended within the
-last 20 days, as in a deployment whose archive leaves a month. The server copies them itself, in
-batches; then they are vacuumed and checkpointed.
+`python -m tests.bench --only size [--instances N] [--sagas N]`. The others are copies of one saga
+that ended, each with its key and its journal, written by COPY (`copies`), as if all had begun since
+the month did: so the journal's partition that is written to is full as well. Then the tables are
+vacuumed, with fresh statistics, and a checkpoint is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 import asyncpg
 import uvloop
+from tests.bench.copies import Fields, Model, instant
 from tests.bench.saga_rate import RateRun, sagas_per_s
 from tests.bench.unit import Bench
 
 __all__ = ["SAGAS", "measure"]
 
-BATCH: Final = 50_000
 FIRST: Final = 10_000
 SAGAS: Final = 4_000
 """The load of each of both runs, at most: enough to read the CPU of a saga."""
 
-# Copies of one ended saga under new ids.
-FILL = """
-with model as (select * from saga where status = 'COMPLETED' limit 1),
-copies as (
-    select gen_random_uuid() as id, n,
-           clock_timestamp() - n::float8 / 1e6 * interval '20 days' as at
-    from generate_series($1::bigint, $2::bigint) as n
-),
-keys as (
-    insert into saga_key select c.id, k.definition_scope, k.definition_version,
-        k.definition_digest, k.request_digest, k.field_digests, null
-    from copies c, model m join saga_key k on k.id = m.id
-)
-insert into saga (id, tenant, workflow, business_key, definition_scope, definition_version,
-                  definition_digest, status, control, revision, armed_at_ms, snapshot_schema,
-                  snapshot, journal_head, start_id, created_at, updated_at, ended_at)
-select c.id, m.tenant, m.workflow, 'copy-' || c.n, m.definition_scope, m.definition_version,
-       m.definition_digest, m.status, m.control, m.revision, m.armed_at_ms, m.snapshot_schema,
-       m.snapshot, m.journal_head, m.start_id, c.at, c.at, c.at
-from copies c, model m
+# Which columns hold the saga's id, and what a copy is given of its own besides.
+TABLES: Final = {"saga_key": "id", "saga": "id", "journal": "saga_id"}
+# Columns that Postgres fills in itself.
+OWN: Final = ("seq", "written_by")
+COLUMNS: Final = """
+select attname::text from pg_attribute
+where attrelid = $1::text::regclass and attnum > 0 and not attisdropped
+  and attname <> all($2::text[])
+order by attnum
 """
 
 
@@ -60,6 +53,7 @@ async def _measure(bench: Bench, instances: int, sagas: int) -> dict[str, object
             **{str(run.instances): round(run.cpu_ms, 3) for run in (few, many)},
             "ratio": round(many.cpu_ms / few.cpu_ms, 3),
             "sagas_per_s": {str(run.instances): round(run.rate.per_s, 1) for run in (few, many)},
+            "filled_in_s": round(many.filled_s, 1),
             "per_saga": {str(run.instances): run.rate.spent.per(sagas) for run in (few, many)},
         }
     }
@@ -68,8 +62,9 @@ async def _measure(bench: Bench, instances: int, sagas: int) -> dict[str, object
 class _Run:
     """One load beside so many instances."""
 
-    def __init__(self, instances: int, rate: RateRun) -> None:
+    def __init__(self, instances: int, filled_s: float, rate: RateRun) -> None:
         self.instances = instances
+        self.filled_s = filled_s
         self.rate = rate
 
     @property
@@ -81,16 +76,36 @@ class _Run:
 async def _beside(bench: Bench, instances: int, sagas: int) -> _Run:
     conn = await bench.connect("orchestrator")
     try:
-        await _fill(conn, instances)
+        filled_s = await _fill(conn, instances)
     finally:
         await conn.close()
-    return _Run(instances, await sagas_per_s(bench, sagas))
+    return _Run(instances, filled_s, await sagas_per_s(bench, sagas))
 
 
-async def _fill(conn: asyncpg.Connection, instances: int) -> None:
+async def _fill(conn: asyncpg.Connection, instances: int) -> float:
+    """Return the seconds that it took."""
+    began = time.perf_counter()
     present = await conn.fetchval("select count(*) from saga")
-    for first in range(present, instances, BATCH):
-        await conn.execute(FILL, first, min(first + BATCH, instances) - 1)
-    for table in ("saga", "saga_key"):
+    model = await conn.fetchval(
+        "select id from saga where status = 'COMPLETED' and business_key not like 'copy-%' limit 1"
+    )
+    ids = os.urandom(16 * max(0, instances - present))
+    for table, key in TABLES.items():
+        columns = [row[0] for row in await conn.fetch(COLUMNS, table, OWN)]
+        rows = await Model.read(conn, table, columns, f"{key} = '{model}'")
+        await rows.write(conn, _changes(key, ids, present))
         await conn.execute(f"vacuum (analyze) {table}")
     await conn.execute("checkpoint")
+    return time.perf_counter() - began
+
+
+def _changes(key: str, ids: bytes, first: int) -> Iterator[Fields]:
+    """Yield what each copy has of its own: ids in no order, times in the order of writing."""
+    now = datetime.now(UTC)
+    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    count = len(ids) // 16
+    for number in range(count):
+        at = instant(month + (now - month) * ((number + 1) / (count + 1)))
+        times = dict.fromkeys(("created_at", "updated_at", "ended_at", "recorded_at"), at)
+        name = f"copy-{first + number}".encode()
+        yield {key: ids[16 * number : 16 * number + 16], "business_key": name, **times}

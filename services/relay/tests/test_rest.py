@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from sagabus_relay.pace import Pace, PacePolicy
-from sagabus_relay.rest import BUSY_ROUNDS, Look, NoBell, Rest
+from sagabus_relay.rest import BUSY_ROUNDS, Look, NoBell, Rest, Ringing
+from sagabus_relay.rings import QUIET_MS, Rings
 from sagabus_store import StoreUnavailable
 
 EMPTY, WORK, HELD_TOPIC = Look(0, 0, 10, 1), Look(3, 3, 10, 1), Look(3, 0, 10, 1)
@@ -18,6 +19,7 @@ class Bell:
         self.held = False
         self.free = True
         self.rings = True
+        self.rung = 0
         self.log: list[str] = []
 
     def clear(self) -> None: ...
@@ -44,9 +46,20 @@ class Bell:
         self.held = False
 
 
-def rest(bell: Bell | NoBell) -> Rest:
-    times = iter(range(0, 10**9, 10_000))
-    return Rest(Pace(PacePolicy(0, 0.01, 0.01)), bell, asyncio.Event(), lambda: float(next(times)))
+class Time:
+    """A clock that goes on by `step_ms` with every look at it, and as the test sets it."""
+
+    def __init__(self, step_ms: float) -> None:
+        self.now_ms, self.step_ms = 0.0, step_ms
+
+    def __call__(self) -> float:
+        self.now_ms += self.step_ms
+        return self.now_ms
+
+
+def rest(bell: Bell | NoBell, server: Rings | None = None, clock: Time | None = None) -> Rest:
+    pace, ringing = Pace(PacePolicy(0, 0.01, 0.01)), Ringing(bell, server or Rings())
+    return Rest(pace, ringing, asyncio.Event(), clock or Time(10_000))
 
 
 async def run(subject: Rest, *looks: Look, may_sleep: bool = True) -> None:
@@ -108,3 +121,44 @@ async def test_a_bell_that_stays_away_is_tried_ever_more_rarely() -> None:
 
 async def test_without_a_bell_nobody_sleeps() -> None:
     await run(rest(NoBell()), EMPTY, EMPTY, WORK)
+
+
+@pytest.mark.parametrize(
+    ("rung", "commit_ms", "too_many"),
+    [(600, 0.1, False), (80, 5.0, False), (120, 5.0, True), (60, 10.0, True)],
+)
+def test_rings_are_too_many_by_the_time_that_their_commits_take(
+    rung: int, commit_ms: float, too_many: bool
+) -> None:
+    clock = Time(0)
+    server = Rings(clock)
+    for _ in range(10):
+        clock.now_ms += 100
+        server.note(rung // 20, commit_ms)
+        server.note(rung // 20, None)  # another outbox of the same server
+    assert server.too_many is too_many
+    clock.now_ms += 1_000
+    server.note(0, None)
+    assert not server.too_many
+
+
+async def test_where_rings_slow_down_the_server_its_outboxes_are_polled_for_a_while() -> None:
+    clock = Time(0)
+    server = Rings(clock)
+    loud, silent = Bell(), Bell()
+    subjects = rest(loud, server, clock), rest(silent, server, clock)
+    for subject in subjects:
+        await run(subject, EMPTY)
+    loud.rung, clock.now_ms = 400, 1_000
+    for subject in subjects:
+        await run(subject, Look(1, 1, 10, 1, commit_ms=5.0), EMPTY)
+    assert (loud.held, silent.held) == (False, True)
+    silent.rung = 1
+    await run(subjects[1], WORK)
+    assert not silent.held
+    clock.now_ms += QUIET_MS - 100
+    await run(subjects[0], EMPTY, EMPTY)
+    assert not loud.held
+    clock.now_ms += 100
+    await run(subjects[0], EMPTY)
+    assert loud.held

@@ -41,12 +41,18 @@ class OutboxBell:
         self._conn: asyncpg.Connection[asyncpg.Record] | None = None
         self._outbox = 0
         self._rung = asyncio.Event()
+        self._rings = 0
         self._held = False
 
     @property
     def held(self) -> bool:
         """Whether every commit that adds rows rings here, as far as this side knows."""
         return self._held and self._conn is not None and not self._conn.is_closed()
+
+    @property
+    def rung(self) -> int:
+        """How many commits have rung so far: each waited for the others of its server that did."""
+        return self._rings
 
     def clear(self) -> None:
         """Forget that it rang; call it before a look, never after."""
@@ -113,4 +119,5 @@ class OutboxBell:
 
     def _hear(self, _conn: object, _pid: int, _channel: str, payload: object) -> None:
         if payload == str(self._outbox):
+            self._rings += 1
             self._rung.set()

@@ -15,6 +15,8 @@ from sagabus_relay.lease import Lease
 from sagabus_relay.leases import LeasePolicy, LeaseStore
 from sagabus_relay.pace import PacePolicy
 from sagabus_relay.plan import Limits
+from sagabus_relay.rest import Ringing
+from sagabus_relay.rings import Rings
 from sagabus_relay.slots import Slot
 from sagabus_relay.table import OutboxTable
 from sagabus_relay.worker import SlotWorker, WorkerPolicy
@@ -62,6 +64,7 @@ class RelayService:
             source.name: outbox_table(source, settings.slots[source.name] + 1)
             for source in settings.outboxes
         }
+        self._rings: dict[str, Rings] = {}
         policy = LeasePolicy(
             settings.relay_lease_ms, settings.relay_lease_margin_ms, settings.tick_ms
         )
@@ -103,15 +106,16 @@ class RelayService:
         gap_ms = settings.relay_gap_ms
         policy = WorkerPolicy(limits, PacePolicy(gap_ms, max(gap_ms, 1.0), settings.idle_ms))
         delivery = KafkaDelivery(connection, options, lease)
-        table, bell = self._tables[slot.outbox], self._bell(slot)
-        return SlotWorker(lease, table, delivery, policy, self._events, bell)
+        table, ringing = self._tables[slot.outbox], self._ringing(slot)
+        return SlotWorker(lease, table, delivery, policy, self._events, ringing)
 
-    def _bell(self, slot: Slot) -> OutboxBell | None:
+    def _ringing(self, slot: Slot) -> Ringing:
         """Return a bell for the one slot of an outbox; several would take it from each other."""
         if not self._settings.relay_bell or slot.of > 1:
-            return None
-        (dsn,) = [s.dsn for s in self._settings.outboxes if s.name == slot.outbox]
-        return OutboxBell(dsn.get_secret_value(), f"sagabus-bell/{slot.outbox}")
+            return Ringing()
+        (source,) = [s for s in self._settings.outboxes if s.name == slot.outbox]
+        bell = OutboxBell(source.dsn.get_secret_value(), f"sagabus-bell/{slot.outbox}")
+        return Ringing(bell, self._rings.setdefault(source.server, Rings()))
 
 
 def build(settings: RelaySettings) -> RelayService:

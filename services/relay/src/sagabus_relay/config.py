@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Annotated, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
     BaseModel,
@@ -29,6 +30,13 @@ class OutboxSource(BaseModel):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     dsn: PostgresDsn
     slots: int | None = Field(default=None, ge=1, le=64)
+
+    @property
+    def server(self) -> str:
+        """The database server, as the DSN spells it, which other outboxes may share."""
+        parts = urlsplit(self.dsn.get_secret_value())
+        host = parse_qs(parts.query).get("host", [""])[0]
+        return parts.netloc.rpartition("@")[2] + host
 
 
 def _read_sources(value: object) -> object:

@@ -13,7 +13,7 @@ from sagabus_relay.holds import TopicHolds
 from sagabus_relay.lease import Lease, monotonic_ms
 from sagabus_relay.pace import Pace, PacePolicy
 from sagabus_relay.plan import Limits, Round, Settlement, plan, settle
-from sagabus_relay.rest import Bell, Look, NoBell, Rest, pause
+from sagabus_relay.rest import Look, Rest, Ringing, pause
 from sagabus_relay.table import Fetch, OutboxTable
 from sagabus_runtime import BackOff, BackOffPolicy, failpoints
 from sagabus_runtime.errors import is_retryable
@@ -49,7 +49,7 @@ class SlotWorker:
         delivery: Delivery,
         policy: WorkerPolicy,
         events: RelayEvents,
-        bell: Bell | None = None,
+        ringing: Ringing | None = None,
     ) -> None:
         self.slot = lease.slot
         self.lease = lease
@@ -61,10 +61,11 @@ class SlotWorker:
         self._events = events
         self._clock = monotonic_ms
         self._stop = asyncio.Event()
-        self._rest = Rest(Pace(policy.pace), bell or NoBell(), self._stop)
+        self._rest = Rest(Pace(policy.pace), ringing or Ringing(), self._stop)
         self._holds = TopicHolds(policy.hold_first_ms, policy.hold_max_ms)
         self._back_off = BackOff(policy.outage)
         self._turn = 0
+        self._commit_ms: float | None = None
 
     def stop(self) -> None:
         """Ask the worker to return after the round in hand."""
@@ -116,8 +117,9 @@ class SlotWorker:
             round_ = plan(rows, limits, held)
             if round_.empty and not held:
                 self._recovered()  # an outbox that came back empty is no trouble any more
+            self._commit_ms = None
             gone = 0 if round_.empty else await self._carry_out(round_, started)
-            look = Look(len(rows), gone, limits.rows, fetched - started)
+            look = Look(len(rows), gone, limits.rows, fetched - started, self._commit_ms)
             await self._rest.after(look, may_sleep=not held)
 
     async def _carry_out(self, round_: Round, started: float) -> int:
@@ -127,7 +129,9 @@ class SlotWorker:
         result = settle(round_, outcomes)
         if result.moves and not self.lease.allows():
             return 0  # parking is the owner's decision; what was delivered is only delivered again
+        settling = self._clock()
         await self._table.settle(result)
+        self._commit_ms = self._clock() - settling
         await failpoints.reach("relay.after-settle")
         self._events.round_done(self.slot, result, self._clock() - started)
         self._note_topics(result)
