@@ -25,22 +25,41 @@ class ApiAddress:
 def proved(url: str, key_file: Path | None) -> ApiAddress:
     """Return an API with what the environment or a file says about the caller.
 
-    Raises `UsageError` (`invalid_address`, `no_credentials`, `unreadable_file`).
+    Raises `UsageError` (`invalid_address`, `no_credentials`, `malformed_credentials`,
+    `unreadable_file`).
     """
-    if urlsplit(url).scheme not in {"http", "https"}:
+    if not _is_address(url):
         raise UsageError("invalid_address", "--api or SAGABUS_API must look like https://host:port")
     file = key_file or os.environ.get("SAGABUS_API_KEY_FILE")
     if file:
-        return ApiAddress(url, key=_read_key(Path(file)))
+        return ApiAddress(url, key=_checked(_read_key(Path(file)), str(file)))
     if key := os.environ.get("SAGABUS_API_KEY"):
-        return ApiAddress(url, key=key.strip())
+        return ApiAddress(url, key=_checked(key.strip(), "SAGABUS_API_KEY"))
     if token := os.environ.get("SAGABUS_API_TOKEN"):
-        return ApiAddress(url, token=token.strip())
+        return ApiAddress(url, token=_checked(token.strip(), "SAGABUS_API_TOKEN"))
     raise UsageError(
         "no_credentials",
         "the API wants to know who asks: give --api-key-file, SAGABUS_API_KEY_FILE, "
         "SAGABUS_API_KEY or SAGABUS_API_TOKEN",
     )
+
+
+def _is_address(url: str) -> bool:
+    """Say whether it is a plain address: a password in it would be told wherever it is named."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
+
+
+def _checked(secret: str, origin: str) -> str:
+    # Else the HTTP library refuses the header in words that quote it.
+    if not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise UsageError(
+            "malformed_credentials", f"{origin} holds one line of ASCII without blanks, no more"
+        )
+    return secret
 
 
 def announcement(directory: str | Path) -> Path:
