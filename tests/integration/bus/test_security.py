@@ -1,7 +1,10 @@
 """Producer, consumer and admin through a real listener with TLS and SASL; and those it refuses."""
 
 import asyncio
+import base64
+import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -130,6 +133,34 @@ async def test_the_name_in_the_certificate_counts(listener: SecureListener) -> N
 def certified(listener: SecureListener, client_file: Path | None) -> KafkaConnection:
     security = KafkaSecurity("ssl", ca_file=listener.ca_file, cert_file=client_file)
     return KafkaConnection(listener.mutual, "test", 5_000, security)
+
+
+def token(subject: str | None, lives_s: int = 600) -> str:
+    """Return a token that nobody has signed: the test's broker believes it."""
+    now = time.time()
+    claims = {"sub": subject, "iat": now, "exp": now + lives_s}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + "."
+
+
+async def test_a_token_from_a_file_that_somebody_keeps_fresh(
+    listener: SecureListener, topic_prefix: str, tmp_path: Path
+) -> None:
+    file, topic = tmp_path / "token", f"{topic_prefix}.orders"
+    security = KafkaSecurity(
+        "sasl_ssl", ca_file=listener.ca_file, mechanism="OAUTHBEARER", token_file=file
+    )
+    connection = KafkaConnection(listener.bootstrap, "test", 5_000, security)
+    for text in ("", "two words", f"{SECRET}\n{SECRET}"):
+        file.write_text(text)
+        assert "SAGABUS_KAFKA_TOKEN_FILE" in await refusal(connection)
+    for text in (token("orders", -600), token(None), SECRET):
+        file.write_text(text)
+        assert "SaslAuthenticationFailed" in await refusal(connection)
+    file.write_text(token("orders") + "\n")
+    async with TopicAdmin(connection) as admin:
+        await admin.ensure([spec(topic)])
+    assert isinstance(await publish(connection, topic), Published)
 
 
 async def test_a_broker_that_asks_for_certificates(

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.conn import create_conn
-from aiokafka.errors import KafkaError
+from aiokafka.errors import AuthenticationFailedError, KafkaError
 from cryptography import x509
 
 from sagabus_bus.errors import BusError, BusMisconfigured, BusUnavailable, translate, translated
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PLAINTEXT", "KafkaSecurity", "Mechanism", "opening"]
 
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 ALERT_WAIT_MS: Final = 2_000
 
@@ -40,6 +41,7 @@ class KafkaSecurity:
     mechanism: Mechanism = "SCRAM-SHA-512"
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
 
     @classmethod
     def of(cls, settings: KafkaSecuritySettings) -> KafkaSecurity:
@@ -54,6 +56,7 @@ class KafkaSecurity:
             mechanism=settings.kafka_mechanism,
             username=settings.kafka_username,
             password=None if password is None else password.get_secret_value(),
+            token_file=settings.kafka_token_file,
         )
 
     def options(self) -> dict[str, Any]:
@@ -67,6 +70,8 @@ class KafkaSecurity:
                 "sasl_plain_username": self.username,
                 "sasl_plain_password": self.password,
             }
+        if self.token_file is not None:
+            found["sasl_oauth_token_provider"] = _TokenFile(self.token_file)
         return found
 
     def _context(self) -> ssl.SSLContext:
@@ -82,6 +87,26 @@ class KafkaSecurity:
                 f"password is wrong: {type(error).__name__}",
             ) from error
         return context
+
+
+class _TokenFile(AbstractTokenProvider):
+    """The token that a file holds when a connection is made: it is kept fresh by somebody else."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    async def token(self) -> str:
+        try:
+            token = self._file.read_text("ascii").strip()
+        except (OSError, ValueError):
+            token = ""
+        if not token.isprintable() or not token or " " in token:
+            # An error of the driver's own: its background tasks end on any other.
+            raise AuthenticationFailedError(
+                f"SAGABUS_KAFKA_TOKEN_FILE {self._file} holds no token: one line of ASCII"
+            )
+        return token
 
 
 PLAINTEXT: Final = KafkaSecurity()

