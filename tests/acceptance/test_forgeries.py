@@ -82,7 +82,10 @@ async def test_forged_results_become_dead_letters_and_burn_no_id(shop: Shop) -> 
         await client.first_news(handle, timeout_s=30)
         genuine = forged(shop, handle)
         forgeries = [
-            (forged(shop, handle, participant="payment"), "producer_mismatch"),
+            (
+                shop.keys.sign(forged(shop, handle, participant="payment"), "payment"),
+                "producer_mismatch",
+            ),
             (with_another_effect(genuine), "identity_mismatch"),
             (forged(shop, handle, attempt=2), "signature_missing"),
             (shop.keys.sign(forged(shop, handle, attempt=7), "inventory"), "attempt_never_issued"),

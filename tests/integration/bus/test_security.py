@@ -135,7 +135,7 @@ def certified(listener: SecureListener, client_file: Path | None) -> KafkaConnec
     return KafkaConnection(listener.mutual, "test", 5_000, security)
 
 
-def token(subject: str | None, lives_s: int = 600) -> str:
+def token(subject: str, lives_s: int = 600) -> str:
     """Return a token that nobody has signed: the test's broker believes it."""
     now = time.time()
     claims = {"sub": subject, "iat": now, "exp": now + lives_s}
@@ -154,7 +154,7 @@ async def test_a_token_from_a_file_that_somebody_keeps_fresh(
     for text in ("", "two words", f"{SECRET}\n{SECRET}"):
         file.write_text(text)
         assert "SAGABUS_KAFKA_TOKEN_FILE" in await refusal(connection)
-    for text in (token("orders", -600), token(None), SECRET):
+    for text in (token("orders", -600), SECRET):
         file.write_text(text)
         assert "SaslAuthenticationFailed" in await refusal(connection)
     file.write_text(token("orders") + "\n")
