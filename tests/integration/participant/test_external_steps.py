@@ -1,7 +1,10 @@
 """External steps on real Postgres: intent, call, receipt, and every crash in between."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel
@@ -31,9 +34,14 @@ from sagabus_participant.orders import pack_record
 from sagabus_participant.work import Item
 from sagabus_runtime import failpoints
 from sagabus_runtime.errors import InjectedFault
+from sagabus_testkit import eventually
 
 E, C, K, R = Phase.EXECUTE, Phase.CANCEL, Phase.COMPENSATE, Phase.RESOLVE
 S: TypeAlias = ResultStatus
+LOCK_ONE = (
+    "select from participant_effect where effect_id ="
+    " (select effect_id from participant_effect limit 1) for update"
+)
 Rig: TypeAlias = Any  # the class of conftest.py, which importlib mode cannot import
 
 
@@ -49,6 +57,8 @@ class World:
     forbidden: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
     mood: str = "good"
+    gate: asyncio.Event | None = None
+    waiting: int = 0
 
     def apply(self, key: str) -> Executed:
         self.calls.append(key)
@@ -71,6 +81,9 @@ class Charge(ExternalStep[Order]):
         self.world = world
 
     async def execute(self, ctx: ExternalContext, order: Order) -> Executed:
+        if self.world.gate is not None:
+            self.world.waiting += 1
+            await self.world.gate.wait()
         return self.world.apply(ctx.idempotency_key)
 
     async def compensate(self, ctx: ExternalContext) -> Compensated:
@@ -316,3 +329,69 @@ async def test_a_callback_before_the_receipt_wins(rig: Rig, world: World) -> Non
     assert reported == [True]
     assert {r.status for r in told} == {S.SUCCEEDED}
     assert len({r.event_id for r in told}) == 1
+
+
+async def begun_together(rig: Rig, keys: Sequence[str]) -> list[Item]:
+    await rig.send(*(rig.command(E, key=key) for key in keys))
+    items: list[Item] = await rig.claim()
+    return items
+
+
+async def test_commands_that_come_together_share_their_transactions(rig: Rig, world: World) -> None:
+    items = await begun_together(rig, [f"ORD-{n}" for n in range(20)])
+    bench, commits = WorkBench(rig.shell), []
+    with failpoints.on("store.before-commit", lambda: commits.append(len(world.calls))):
+        await asyncio.gather(*(bench.work(item) for item in items))
+    told = await rig.answers()
+    assert [r.status for r in told] == [S.SUCCEEDED] * 20
+    assert (commits[0], len(world.calls)) == (0, 20), "every intent is durable before any call"
+    assert len(commits) <= 4
+    assert await rig.count("participant_work") == 0
+
+
+@pytest.mark.parametrize("point", ["before-intent", "after-call", "before-receipt"])
+async def test_several_killed_between_any_two_statements(
+    rig: Rig, world: World, point: str
+) -> None:
+    bench, items = WorkBench(rig.shell), await begun_together(rig, ["a", "b", "c"])
+    with failpoints.armed(f"participant.{point}=error:boom"):
+        ended = await asyncio.gather(*(bench.work(i) for i in items), return_exceptions=True)
+    assert [type(error) for error in ended] == [InjectedFault] * 3
+    await due_now(rig)
+    await rig.work()
+    assert [r.status for r in rig.heard] == [S.SUCCEEDED] * 3
+    assert list(world.applied.values()) == [1, 1, 1]
+    assert await rig.count("participant_work") == 0
+
+
+async def test_intents_whose_commit_was_not_heard_of_are_in_no_doubt(
+    rig: Rig, world: World
+) -> None:
+    bench, items = WorkBench(rig.shell), await begun_together(rig, ["a", "b", "c"])
+    with failpoints.armed("store.after-commit=error:08006@1"):
+        await asyncio.gather(*(bench.work(item) for item in items))
+    assert [r.status for r in await rig.answers()] == [S.SUCCEEDED] * 3
+    assert (len(world.calls), world.forbidden) == (3, set())
+
+
+async def test_nobody_waits_for_the_receipt_of_a_neighbour(rig: Rig, world: World) -> None:
+    """Somebody holds the lock of one activation in a long transaction of their own."""
+    bench, items = WorkBench(rig.shell), await begun_together(rig, ["a", "b", "c"])
+    world.gate = asyncio.Event()
+    working = [asyncio.create_task(bench.work(item)) for item in items]
+    await eventually(lambda: world.waiting == 3)
+    async with rig.db.transaction() as conn:
+        await conn.execute(LOCK_ONE)
+        world.gate.set()
+        await eventually(lambda: sum(task.done() for task in working) == 2)
+        assert [r.status for r in await rig.answers()] == [S.SUCCEEDED] * 2
+    await asyncio.gather(*working)
+    assert [r.status for r in await rig.answers()] == [S.SUCCEEDED]
+
+
+async def test_a_lost_lease_among_several_is_left_to_its_new_owner(rig: Rig, world: World) -> None:
+    bench, items = WorkBench(rig.shell), await begun_together(rig, ["a", "b"])
+    lost = Item(items[0].id, str(uuid4()), items[0].record, 1)
+    await asyncio.gather(bench.work(lost), bench.work(items[1]))
+    assert [r.status for r in await rig.answers()] == [S.SUCCEEDED]
+    assert (len(world.calls), await rig.count("participant_work")) == (1, 1)

@@ -24,6 +24,7 @@ from sagabus_bus.errors import WorkInterrupted, translated
 from sagabus_bus.events import BusMetrics, ConsumerEvents
 from sagabus_bus.metadata import pace_metadata
 from sagabus_bus.meter import ConsumerMeter
+from sagabus_bus.patience import fetch_patiently
 from sagabus_bus.ports import BatchHandler, Pulse
 from sagabus_bus.security import opening
 from sagabus_bus.silence import Silence
@@ -47,7 +48,7 @@ class Subscription:
 
     `isolation`: `read_committed` where the relay writes with transactions. `poll_ms` bounds how
     long a stop takes on an idle topic; `fetch_wait_ms` how long a partition that was just drained
-    waits before it is fetched again.
+    waits before it is fetched again (longer fetches are those that no partition waits for).
     """
 
     group: str
@@ -130,6 +131,7 @@ class BatchSubscriber:
         async with opening(self._connection, f"join group {self._subscription.group}"):
             async with asyncio.timeout(self._subscription.open_timeout_ms / 1000):
                 await consumer.start()
+        fetch_patiently(consumer)
 
     async def _consume(self, consumer: AIOKafkaConsumer, pulse: Pulse) -> None:
         wanted = self._subscription

@@ -14,6 +14,7 @@ from sagabus_bus.connection import KafkaConnection
 from sagabus_bus.consuming import poll, what_broke
 from sagabus_bus.errors import BusUnavailable, translated
 from sagabus_bus.metadata import pace_metadata
+from sagabus_bus.patience import fetch_patiently
 from sagabus_messages.record import Record
 
 __all__ = ["Tail"]
@@ -105,6 +106,7 @@ class Tail:
                     offsets = await consumer.beginning_offsets(places)
                 self._next = {**offsets, **self._next}
                 self._assign(consumer)
+                fetch_patiently(consumer)  # now: the offsets came over the same connection
         except BaseException:
             await close_consumer(consumer, self._connection.request_timeout_ms)
             raise

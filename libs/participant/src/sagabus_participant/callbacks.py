@@ -45,7 +45,7 @@ class Callbacks:
         if undoing and isinstance(outcome, Rejected):
             raise CallbackError("undo_rejected", "an undo is never refused: it is tried again")
         session = self._shell.session(conn)
-        await session.lock([order])
+        await session.lock_known([order])
         activation = session.activation(order)
         if activation.effect(order.ask.about).state.is_settled:
             return False

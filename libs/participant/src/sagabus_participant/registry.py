@@ -36,7 +36,7 @@ class StepOptions:
     success carries (the AsyncAPI document shows it). `retriable`: the step stands
     after a pivot and must succeed in the end. `idempotent`: the outside applies one key once, so
     that calling again is safe. `invalid_payload`: answer HALTED or REJECTED. `timeout_ms` bounds
-    one run of a handler; the command's own expiry bounds it as well.
+    one call of a handler, of `execute_many` as well; the command's own expiry bounds it too.
     """
 
     input_schema: str | None = None

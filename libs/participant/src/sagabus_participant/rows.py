@@ -12,6 +12,7 @@ from sagabus_participant.journal import Effect, EffectState, Halt, Reason, Reply
 
 __all__ = [
     "Remembered",
+    "Row",
     "SavedEffect",
     "answer_columns",
     "effect_columns",

@@ -94,6 +94,8 @@ class LocalStep(ABC, Generic[Input]):
         One answer per order, in their order, each what `execute` would say and do: a statement
         for all instead of one for each. The contexts share one `conn`. Unless every answer is
         `Succeeded`, everything is undone and `execute` called for each: it stays the reference.
+        The step's `timeout_ms` bounds the whole call; one that takes longer is undone as well, and
+        each `execute` has the same time for itself.
         """
         del batch
         raise _not_defined(self, "execute_many")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from operator import itemgetter
 from uuid import uuid4
 
 from sagabus_bus import record_fields
@@ -27,12 +28,14 @@ class WorkerOptions:
     """Limits of the workers of one process.
 
     `concurrency` bounds the calls in flight; the work of a dead process is taken over after
-    `lease_ms`; `poll_ms` is how soon work that other processes stored is noticed.
+    `lease_ms`. Work that this process stored is begun at once; what others stored and cannot
+    begin themselves is noticed within `poll_ms` beside own calls, within `idle_poll_ms` without.
     """
 
     concurrency: int = 32
     lease_ms: int = 10_000
     poll_ms: int = 100
+    idle_poll_ms: int = 500
 
 
 class Workers:
@@ -97,7 +100,7 @@ class _Crew:
             return 0
         async with self._shell.db.connection() as conn:
             rows = await conn.fetch(WORK["claim"], free, self._lease, self._options.lease_ms)
-        for row in rows:
+        for row in sorted(rows, key=itemgetter("id")):
             item = Item(row["id"], self._lease, row["record"], row["tries"])
             task = asyncio.create_task(self._work(item), name=f"work-{item.id}")
             self._tasks[task] = item.id
@@ -124,13 +127,23 @@ class _Crew:
 
     async def wait(self, pulse: Pulse) -> None:
         """Wait for work, a free hand, the poll interval or the stop."""
+        poll_ms = await self._poll_ms()
         came = asyncio.create_task(self._shell.work_came.wait())
-        pause = asyncio.create_task(pulse.pause(self._options.poll_ms))
+        pause = asyncio.create_task(pulse.pause(poll_ms))
         try:
             await asyncio.wait({came, pause}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             came.cancel()
             pause.cancel()
+
+    async def _poll_ms(self) -> float:
+        """Return how long to look for nothing: not beyond the next time at which a try is due."""
+        poll_ms, idle_ms = self._options.poll_ms, self._options.idle_poll_ms
+        if self._tasks:
+            return poll_ms
+        async with self._shell.db.connection() as conn:
+            due_in_ms = await conn.fetchval(WORK["next_due"])
+        return idle_ms if due_in_ms is None else min(max(due_in_ms, poll_ms), idle_ms)
 
     async def wait_for_one(self, ms: float) -> None:
         """Wait until a call in flight ends, or this long."""
@@ -159,3 +172,4 @@ class _Crew:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._bench.aclose()

@@ -6,6 +6,7 @@ answer. It answers CANCEL and RESOLVE from its journal: there is nothing to writ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
@@ -21,7 +22,7 @@ from sagabus_participant import (
     Transient,
     Undone,
 )
-from sagabus_store import Queries
+from sagabus_store import Connection, Queries
 
 __all__ = ["ConfirmSale", "ReserveStock", "inventory"]
 
@@ -87,6 +88,23 @@ class ConfirmStep(LocalStep[ConfirmSale]):
 
     async def execute(self, ctx: LocalContext, order: ConfirmSale) -> ExecutedLocally:
         """Sell; selling twice is the same as once."""
-        if await ctx.conn.fetchval(SQL["sell"], order.reservation_id) is None:
-            return Rejected("reservation_not_open", f"{order.reservation_id} cannot be sold")
-        return Succeeded()
+        return _sold(order, await self._sell(ctx.conn, [order]))
+
+    async def execute_many(
+        self, batch: Sequence[tuple[LocalContext, ConfirmSale]]
+    ) -> Sequence[ExecutedLocally]:
+        """Sell all in one statement: what stands after the pivot is seldom refused."""
+        orders = [order for _, order in batch]
+        sold = await self._sell(batch[0][0].conn, orders)
+        return [_sold(order, sold) for order in orders]
+
+    @staticmethod
+    async def _sell(conn: Connection, orders: Sequence[ConfirmSale]) -> set[str]:
+        rows = await conn.fetch(SQL["sell"], [order.reservation_id for order in orders])
+        return {str(row["reservation_id"]) for row in rows}
+
+
+def _sold(order: ConfirmSale, sold: set[str]) -> ExecutedLocally:
+    if order.reservation_id not in sold:
+        return Rejected("reservation_not_open", f"{order.reservation_id} cannot be sold")
+    return Succeeded()

@@ -11,6 +11,30 @@ returning e.effect_id, e.state, e.reason_code, e.reason_detail, e.output_content
     e.halt_operation_id, e.xmax = 0 as is_new,
     (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
 
+-- name: lock_known
+-- Lock activations that exist, in id order, and return their forward effects.
+-- No row is written anew for that. No lock of this transaction is waited for longer than $2
+-- milliseconds (null: what the connection has set); the setting is made before the first is taken.
+with bound as materialized (
+    select set_config(
+        'lock_timeout', coalesce($2::integer::text, current_setting('lock_timeout')), true
+    )
+),
+locked as materialized (
+    select e.effect_id, e.state, e.reason_code, e.reason_detail, e.output_content_type,
+        e.output_schema_id, e.output, e.intent_command_id, e.halt_code, e.halt_detail,
+        e.halt_operation_id
+    from participant_effect as e
+    cross join bound
+    where e.effect_id = any($1::uuid[])
+    order by e.effect_id
+    for update of e
+)
+-- The clock is read out here: beside the lock it would be read before waiting for it.
+select locked.*, false as is_new,
+    (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
+from locked
+
 -- name: load_effects
 -- Undo effects of activations whose lock is held.
 select effect_id, state, reason_code, reason_detail, output_content_type, output_schema_id, output,

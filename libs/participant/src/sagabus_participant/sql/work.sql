@@ -34,6 +34,14 @@ from due
 where w.id = due.id
 returning w.id, w.record, w.tries
 
+-- name: next_due
+-- In how many milliseconds the next command is due that nobody has in hand; null without any.
+select (extract(epoch from w.due_at - clock_timestamp()) * 1000)::bigint
+from participant_work as w
+where w.leased_until < clock_timestamp()
+order by w.due_at
+limit 1
+
 -- name: renew
 -- Keep the leases of what is in hand; what another worker took over is left alone.
 update participant_work
@@ -41,18 +49,25 @@ set leased_until = clock_timestamp() + make_interval(secs => $3::bigint / 1000.0
 where id = any($1::bigint[]) and lease = $2::uuid
 
 -- name: hold
--- Lock a leased command; no row where the lease was lost or the command is done.
-select id from participant_work where id = $1 and lease = $2::uuid for update
+-- Lock leased commands; no row for one whose lease was lost, or that is done.
+select w.id
+from participant_work as w
+where (w.id, w.lease) in (select * from unnest($1::bigint[], $2::uuid[]))
+order by w.id
+for update
 
 -- name: finish
--- The command is answered, or will never be.
-delete from participant_work where id = any($1::bigint[]) and lease = $2::uuid
+-- These commands are answered, or will never be.
+delete from participant_work as w
+using unnest($1::bigint[], $2::uuid[]) as given (id, lease)
+where w.id = given.id and w.lease = given.lease
 
 -- name: postpone
--- Run again at this time; the lease is given back.
-update participant_work
-set due_at = to_timestamp($3::bigint / 1000.0), lease = null, leased_until = '-infinity'
-where id = $1 and lease = $2::uuid
+-- Run again at these times; the leases are given back.
+update participant_work as w
+set due_at = to_timestamp(given.due_at_ms / 1000.0), lease = null, leased_until = '-infinity'
+from unnest($1::bigint[], $2::uuid[], $3::bigint[]) as given (id, lease, due_at_ms)
+where w.id = given.id and w.lease = given.lease
 
 -- name: backlog
 -- How many commands wait or are in hand (counted up to $1), and for how long the first that is in

@@ -21,10 +21,11 @@ from sagabus_messages import Topics, json_payload, json_value, parse_strict
 from sagabus_participant import Context, Participant, Rejected, StepOptions, Succeeded
 from sagabus_testkit.memory.agenda import Agenda
 from sagabus_testkit.memory.agreement import check_agreement
+from sagabus_testkit.memory.calling import Called
 from sagabus_testkit.memory.errors import KitError
 from sagabus_testkit.memory.network import Network
 from sagabus_testkit.memory.orchestrator import MemoryOrchestrator, SagaState
-from sagabus_testkit.memory.participant import Called, MemoryParticipant
+from sagabus_testkit.memory.participant import MemoryParticipant
 from sagabus_testkit.memory.resources import Resources, Transaction
 from sagabus_testkit.memory.saga import Saga
 from sagabus_testkit.memory.script import At, Script

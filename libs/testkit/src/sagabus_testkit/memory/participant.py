@@ -1,56 +1,41 @@
 """A participant in memory: the SDK's admission and settlement, its journal a dict.
 
-Local steps run in one transaction with their answer. External steps live through intent, call and
-receipt, one at a time per activation; CANCEL and RESOLVE overtake them, as in a service.
+Local steps run in one transaction with their answer; several orders of one instant are one call
+where the step has `execute_many`, as those of one batch are in a service. External steps live
+through intent, call and receipt, one at a time per activation; CANCEL and RESOLVE overtake them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, assert_never
+from itertools import groupby
+from typing import Final, assert_never
 
 from sagabus_core.vocabulary import Phase, ResultStatus
 from sagabus_messages import OutboxRow, Record
-from sagabus_participant import (
-    ExternalContext,
-    LocalContext,
-    Participant,
-    Rejected,
-    Succeeded,
-)
+from sagabus_participant import Participant, Rejected, Succeeded
 from sagabus_participant.admission import Answer, Call, Ignore, Run, admit
-from sagabus_participant.dispatch import Due, answer, context_fields, failure
+from sagabus_participant.dispatch import Due
 from sagabus_participant.journal import EffectState, Finding, Found
 from sagabus_participant.orders import Order, read_input, read_order
 from sagabus_participant.outcomes import finding_of
 from sagabus_participant.settlement import Later, Settled, settle
-from sagabus_participant.step import Context
+from sagabus_testkit.memory.calling import Called, Calling
 from sagabus_testkit.memory.errors import KitError
+from sagabus_testkit.memory.instant import Instant
 from sagabus_testkit.memory.journal import Journal
 from sagabus_testkit.memory.network import Network, describe
-from sagabus_testkit.memory.resources import Resources, RolledBack, roll_back
+from sagabus_testkit.memory.resources import Resources
 from sagabus_testkit.memory.script import CallFault, Crash
 from sagabus_testkit.memory.story import data_of
 
-__all__ = ["Called", "MemoryParticipant"]
+__all__ = ["MemoryParticipant"]
 
 _LEASE_MS: Final = 5_000
 _RETRY_MS, _LONGEST_RETRY_MS = 200, 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """A handler that was called: `execute`, `compensate`, `cancel` or `resolve` of a step."""
-
-    saga_id: str
-    activation: str
-    handler: str
-
-    def __str__(self) -> str:
-        return f"{self.activation}.{self.handler}"
 
 
 @dataclass(slots=True)
@@ -69,7 +54,8 @@ class MemoryParticipant:
     network: Network
     resources: Resources
     calls: list[Called]
-    misuse: list[KitError] = field(default_factory=list)
+    _calling: Calling = field(init=False)
+    _instant: Instant = field(init=False)
     _journal: Journal = field(init=False)
     _claimed: set[str] = field(default_factory=set)
     _lanes: defaultdict[tuple[str, bool], deque[_Work]] = field(
@@ -78,9 +64,16 @@ class MemoryParticipant:
 
     def __post_init__(self) -> None:
         """Subscribe to the commands."""
+        self._calling = Calling(self.resources, self.network.story, self.calls)
+        self._instant = Instant(self.network.agenda, self._execute_many)
         self._journal = Journal(self.participant.name, self.network)
         topic = self.network.topics.command(self.participant.name)
         self.network.subscribe(topic, self.receive)
+
+    @property
+    def misuse(self) -> list[KitError]:
+        """What handlers have done that the kit cannot do for them."""
+        return self._calling.misuse
 
     async def receive(self, record: Record) -> None:
         """Handle one record, as the consumer of a service does."""
@@ -89,13 +82,13 @@ class MemoryParticipant:
             self._tell(order, "·", f"repeated command {describe(order.command)} is absorbed")
             return
         self._claimed.add(order.meta.ce_id)
-        due = self._admit(order)
-        if due is None:
-            return
-        if not order.step.rules.local:
-            self._enqueue(_Work(order))
-        elif await self._run_local(due) is not None:
-            self._enqueue(_Work(order, 1), self._retry_ms(order, 1))
+        if self._instant.concerns(order):
+            # The commands of one activation meet what the earlier one has left.
+            await self._instant.hand_on()
+        if order.step.executes_many and order.ask.phase is Phase.EXECUTE:
+            self._instant.add(order)
+        elif (due := self._admit(order)) is not None:
+            await self._start(due)
 
     async def report(
         self, saga_id: str, activation: str, outcome: Succeeded | Rejected, about: Phase
@@ -137,25 +130,48 @@ class MemoryParticipant:
                 assert_never(decision)
         return None
 
+    async def _start(self, due: Due) -> None:
+        order = due.order
+        if not order.step.rules.local:
+            self._enqueue(_Work(order))
+        elif await self._run_local(due) is not None:
+            self._enqueue(_Work(order, 1), self._retry_ms(order, 1))
+
+    async def _execute_many(self, orders: Sequence[Order]) -> None:
+        """Call each step once for its orders, or `execute` for each where not all succeed."""
+        dues = [due for order in orders if (due := self._admit(order)) is not None]
+        dues.sort(key=_step_of)
+        for _, same in groupby(dues, _step_of):
+            part = list(same)
+            if len(part) == 1 or not await self._run_many(part):
+                for due in part:
+                    await self._start(due)
+
+    async def _run_many(self, dues: Sequence[Due]) -> bool:
+        """Return whether nothing is left to do; a crash takes all that share the transaction."""
+        script = self.network.script
+        crashes = {script.about_call(due.order.command).crash for due in dues} - {None}
+        found = None
+        if Crash.BEFORE_CALL not in crashes:
+            found = await self._calling.many(dues, commits=not crashes)
+        if crashes:
+            for due in dues:
+                self._die(due.order)
+        elif found is not None:
+            for due, finding in zip(dues, found, strict=True):
+                self._settle(due, finding)
+        return bool(crashes) or found is not None
+
     async def _run_local(self, due: Due) -> Later | None:
         crash = self.network.script.about_call(due.order.command).crash
         if crash is Crash.BEFORE_CALL:
             self._die(due.order)
             return None
-        finding = await self._call_in_transaction(due, commits=crash is None)
+        finding = await self._calling.locally(due, commits=crash is None)
         if crash is not None:
             self._die(due.order)
             return None
         return self._settle(due, finding)
-
-    async def _call_in_transaction(self, due: Due, *, commits: bool) -> Finding:
-        finding = Finding(Found.FAILED)
-        with suppress(RolledBack):
-            async with self.resources.begin() as conn:
-                finding = await self._call(due, LocalContext(**_fields(due, conn=conn)))
-                if not commits or finding.kind is not Found.SUCCEEDED:
-                    roll_back()
-        return finding
 
     def _die(self, order: Order) -> None:
         """Roll everything back; Kafka delivers again, because no offset was committed."""
@@ -184,7 +200,7 @@ class MemoryParticipant:
         if fault.crash is Crash.BEFORE_CALL:
             self._leave(work)
             return
-        finding = await self._call(due, ExternalContext(**_fields(due, db=self.resources.outside)))
+        finding = await self._calling.outside(due)
         if fault.crash is Crash.AFTER_CALL:
             self._leave(work)
         elif fault.slow_ms:
@@ -239,26 +255,6 @@ class MemoryParticipant:
             case _:
                 assert_never(result)
 
-    async def _call(self, due: Due, ctx: Context) -> Finding:
-        command = due.order.command
-        handler = due.call.value.partition("_")[0].lower()
-        self.calls.append(Called(command.saga_id, command.activation, handler))
-        try:
-            finding = await answer(due, ctx)
-        except Exception as error:  # noqa: BLE001  # this is the supervised edge of foreign code
-            self._note(due.order, handler, error)
-            return failure(due, error)
-        reason = f" {finding.reason.code}" if finding.reason else ""
-        output = finding.output.body.decode() if finding.output else ""
-        said = f"{command.activation}.{handler}: {finding.kind.value}{reason}  {output}"
-        self._tell(due.order, "ƒ", said.rstrip())
-        return finding
-
-    def _note(self, order: Order, handler: str, error: Exception) -> None:
-        if isinstance(error, KitError):
-            self.misuse.append(error)
-        self._tell(order, "ƒ", f"{order.command.activation}.{handler} raised {error!r}")
-
     def _enqueue(self, work: _Work, delay_ms: int = 0) -> None:
         lane = self._lane(work)
         lane.append(work)
@@ -296,5 +292,5 @@ def _said(outcome: Succeeded | Rejected) -> str:
     return f"{ResultStatus.SUCCEEDED}{data_of(outcome.output)}"
 
 
-def _fields(due: Due, **fake: object) -> dict[str, Any]:
-    return {**context_fields(due, due.order.meta.traceparent), **fake}
+def _step_of(due: Due) -> str:
+    return due.order.step.name

@@ -23,7 +23,7 @@ from released where s.sku = released.sku
 returning s.sku
 
 -- name: sell
--- Mark a reservation as sold.
+-- Mark reservations as sold.
 update reservation set status = 'SOLD'
-where reservation_id = $1::uuid and status in ('RESERVED', 'SOLD')
+where reservation_id = any($1::uuid[]) and status in ('RESERVED', 'SOLD')
 returning reservation_id
