@@ -24,6 +24,12 @@ def postgres_error(sqlstate: str, constraint: str | None = None) -> Exception:
     return error
 
 
+def lost_by(cause: Exception) -> Exception:
+    error: Exception = asyncpg.ConnectionDoesNotExistError("connection was closed")
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     "sqlstate",
     [
@@ -58,6 +64,7 @@ def test_what_says_nothing_about_a_message_is_an_outage(sqlstate: str) -> None:
         ssl.SSLError(1, "sslv3 alert bad certificate"),
         ConnectionError('PostgreSQL server at "a:1" rejected SSL upgrade'),
         asyncpg.ClientConfigurationError("`sslmode` parameter must be one of: ..."),
+        lost_by(ssl.SSLError(1, "tlsv1 alert unknown ca")),
     ],
     ids=repr,
 )
@@ -67,7 +74,16 @@ def test_being_turned_away_is_told_from_an_outage_and_held_like_one(error: Excep
     assert (found.code, found.retryable) == ("store_misconfigured", True)
 
 
-@pytest.mark.parametrize("error", [ssl.SSLEOFError(8, "EOF"), ConnectionResetError()], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [
+        ssl.SSLEOFError(8, "EOF"),
+        ConnectionResetError(),
+        lost_by(ssl.SSLEOFError(8, "EOF")),
+        lost_by(ConnectionResetError()),
+    ],
+    ids=repr,
+)
 def test_a_handshake_that_was_cut_off_is_an_outage(error: Exception) -> None:
     assert type(translate(error)) is StoreUnavailable
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
@@ -60,8 +61,9 @@ def watch(service: subprocess.Popen[str]) -> str:
         said.append(line)
         event = json.loads(line)
         port = event["port"] if event["event"] == "health.listening" else port
-        if event["event"] == "service.start_failed":
+        if event["event"] == "service.start_failed" and port:
             said += [answer(port, path) for path in ("/live", "/ready", "/metrics", "/")]
+            port = 0  # it is tried again until it has heard of its end
             service.terminate()
     return "".join(said)
 
@@ -69,9 +71,15 @@ def watch(service: subprocess.Popen[str]) -> str:
 def test_a_wrong_password_shows_nowhere(postgres: Postgres) -> None:
     address = urlsplit(postgres.dsn)
     login = f"{address.username}:{SECRET}@{address.hostname}:{address.port}"
-    running = {name: launch(name, address._replace(netloc=login).geturl()) for name in SERVICES}
-    for name, service in running.items():
-        said = watch(service)
-        assert service.wait(30) == 0, said
-        assert "store_misconfigured" in said, f"{name}: {said}"
-        assert not [each for each in FRAGMENTS if each in said], said
+    with ExitStack() as stack:
+        running = {}
+        for name in SERVICES:
+            running[name] = stack.enter_context(
+                launch(name, address._replace(netloc=login).geturl())
+            )
+            stack.callback(running[name].kill)
+        for name, service in running.items():
+            said = watch(service)
+            assert service.wait(30) == 0, said
+            assert "store_misconfigured" in said, f"{name}: {said}"
+            assert not [each for each in FRAGMENTS if each in said], said

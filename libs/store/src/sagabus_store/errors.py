@@ -102,12 +102,18 @@ class QueryFileError(StoreError):
 
 def translate(error: BaseException) -> StoreError | None:
     """Return the error of this package for an error of the driver, None for any other error."""
+    if _is_misconfigured(error):
+        return StoreMisconfigured(
+            "store_misconfigured",
+            f"{_describe(error)}: check sslmode, sslrootcert, sslcert, sslkey and the host name of "
+            "the DSN",
+        )
     match error:
         case asyncpg.PostgresError():
             return _from_sqlstate(error.sqlstate or "", str(error), _constraint_of(error))
         case InjectedFault() if len(error.kind) == 5:
             return _from_sqlstate(error.kind, error.detail, "injected")
-        case asyncpg.InterfaceError() if _is_about_a_value(error):
+        case asyncpg.InterfaceError() if isinstance(error, ValueError):
             # The driver cannot even encode the value: out of range, a lone surrogate.
             return StoreRejected("store_rejected", str(error), _INVALID_VALUE)
         case _:
@@ -138,21 +144,15 @@ def translated() -> Iterator[None]:
 
 
 def _from_connection(error: BaseException) -> StoreUnavailable | None:
-    if _is_misconfigured(error):
-        return StoreMisconfigured(
-            "store_misconfigured",
-            f"{type(error).__name__}: {error}: check sslmode, sslrootcert, sslcert, sslkey and the "
-            "host name of the DSN",
-        )
     if _is_about_a_connection(error):
         return StoreUnavailable("store_unavailable", f"connection: {error}")
     if isinstance(error, OSError | TimeoutError | EOFError):
-        return StoreUnavailable("store_unavailable", f"{type(error).__name__}: {error}")
+        return StoreUnavailable("store_unavailable", _describe(error))
     return None
 
 
-def _is_about_a_value(error: asyncpg.InterfaceError) -> bool:
-    return isinstance(error, ValueError) and not isinstance(error, asyncpg.ClientConfigurationError)
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ else "")
 
 
 def _is_misconfigured(error: BaseException) -> bool:
@@ -162,6 +162,9 @@ def _is_misconfigured(error: BaseException) -> bool:
             return False
         case ssl.SSLError() | asyncpg.ClientConfigurationError():
             return True
+        case asyncpg.PostgresConnectionError():
+            # In TLS 1.3 a refused certificate comes to light when the handshake is over for us.
+            return isinstance(error.__cause__, ssl.SSLError) and _is_misconfigured(error.__cause__)
         case ConnectionError():
             return _NO_TLS in str(error)
         case _:
