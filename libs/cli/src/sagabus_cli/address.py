@@ -61,7 +61,8 @@ class ApiAddress:
 def proved(url: str, key_file: Path | None) -> ApiAddress:
     """Return an API with what the environment or a file says about the caller.
 
-    Raises `UsageError` (`invalid_address`, `no_credentials`, `unreadable_file`).
+    Raises `UsageError` (`invalid_address`, `no_credentials`, `malformed_credentials`,
+    `unreadable_file`).
     """
     _check(url)
     file = key_file or os.environ.get("SAGABUS_API_KEY_FILE")
@@ -99,8 +100,11 @@ def _check(url: str) -> None:
 def _sendable(secret: str, origin: str) -> str:
     """Return a secret that a header can carry; its text is in no error."""
     bare = secret.strip()
-    if not bare or not bare.isascii() or not bare.isprintable():
-        raise UsageError("no_credentials", f"{origin} is empty or no text of one line")
+    if not bare:
+        raise UsageError("no_credentials", f"{origin} is empty")
+    if not bare.isascii() or not bare.isprintable() or " " in bare:
+        # Else the HTTP library refuses the header in words that quote it.
+        raise UsageError("malformed_credentials", f"{origin} is not one word of ASCII in one line")
     return bare
 
 
