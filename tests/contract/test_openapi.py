@@ -16,8 +16,10 @@ from .test_errors import raised, table
 
 TEXT = document_text(create_app())
 DOCUMENT: dict[str, Any] = json.loads(TEXT)
-LOCAL = {"usage", "unreadable_file", "invalid_address"}
+LOCAL = {"usage", "unreadable_file", "unwritable_file", "invalid_address"}
 """Raised by the command line of the service, which speaks no HTTP."""
+WORKERS = {"turn_lost", "rights_lost"}
+"""Raised in workers, where nobody waits for an answer."""
 OPERATIONS = {
     f"{method} {path}": operation
     for path, item in DOCUMENT["paths"].items()
@@ -82,7 +84,7 @@ def test_the_status_of_a_code_is_the_documented_one(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", sorted(raised("orchestrator", "core", "messages", "store") - LOCAL)
+    "code", sorted(raised("orchestrator", "core", "messages", "store") - LOCAL - WORKERS)
 )
 def test_no_code_that_the_service_raises_has_another_status(code: str) -> None:
     _, _, retryable, status = table()[code]

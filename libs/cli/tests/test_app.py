@@ -1,6 +1,7 @@
 """The command line without any server: output, errors, exit codes, lazy loading."""
 
 import json
+import signal
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -12,6 +13,7 @@ from sagabus_cli import app, commands
 from sagabus_cli.connection import Connection
 from sagabus_cli.errors import FailedOutcome, NotReachable, Refused, UsageError, exit_code_of
 from sagabus_cli.output import current_output
+from sagabus_cli.progress import Progress
 from sagabus_core.errors import InvalidValue, SagabusError
 from sagabus_testkit import NotControllable, StackError
 
@@ -103,6 +105,8 @@ def test_help_lists_own_commands_and_says_what_exit_codes_mean(
     said = capsys.readouterr().out
     for word in ("up", "down", "check-stack", "--json", "Exit codes", "--install-completion"):
         assert word in said
+    for code in ("1 bad outcome", "3 not", "6 not permitted", "130 interrupted", "141 whoever"):
+        assert code in " ".join(said.split())
 
 
 @pytest.mark.parametrize(
@@ -139,6 +143,56 @@ def test_the_start_loads_no_driver_and_no_table() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_ctrl_c_while_the_command_is_still_imported_leaves_no_traceback() -> None:
+    script = (
+        "import signal, sys, importlib.abc, os\n"
+        "class Interrupted(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'sagabus_cli': os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import sagabus_command\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "sagabus_command.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_reader_that_has_gone_hears_no_complaint() -> None:
+    line = [sys.executable, "-m", "sagabus_cli", "up", "--help"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, said = process.communicate()
+    assert (process.returncode, said) == (141, "")
+
+
+def test_long_work_tells_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    progress = Progress("sagas", clock=lambda: now)
+    progress.advance(200)
+    assert capsys.readouterr().err == ""
+    now = 2.0
+    progress.advance(200)
+    progress.advance()
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "400 sagas so far\n")
+
+
+def test_a_table_in_a_pipe_has_no_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    current_output().table({}, ("status", "id"), [("RUNNING", "a"), ("DONE", "b")])
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    first, second = (line for line in said.splitlines() if "RUNNING" in line or "DONE" in line)
+    assert first.rindex("a") == second.rindex("b")
 
 
 def test_a_table_keeps_ids_whole_on_a_narrow_terminal(

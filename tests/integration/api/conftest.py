@@ -68,6 +68,6 @@ def line(
         capsys.readouterr()
         code = await asyncio.to_thread(app.run, ["--json", *place, *words])
         said = capsys.readouterr()
-        return code, json.loads(said.out)
+        return code, json.loads(said.out.splitlines()[-1] if "--watch" in words else said.out)
 
     return run

@@ -1,7 +1,7 @@
 """The HTTP API over the orchestrator's rig: real Postgres, requests through the whole app."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +36,7 @@ from sagabus_orchestrator.why import Gatherer
 from sagabus_orchestrator.why.kafka import NoBus
 from sagabus_runtime import Pulse
 
-PEOPLE: Mapping[str, Principal] = {
+PEOPLE: dict[str, Principal] = {
     "admin": Principal("key:admin", ROLES[Role.ADMIN], ALL_TENANTS),
     "acme": Principal("key:acme", ROLES[Role.ADMIN], TenantScope(frozenset({"acme"}))),
     "globex": Principal("key:globex", ROLES[Role.ADMIN], TenantScope(frozenset({"globex"}))),

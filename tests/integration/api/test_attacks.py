@@ -1,6 +1,7 @@
 """What a caller tries beyond what is theirs, or beyond what a replica can bear."""
 
 import asyncio
+import base64
 import json
 import uuid
 from typing import Any
@@ -124,3 +125,50 @@ async def test_credentials_that_stand_twice_count_for_nobody(api: Api) -> None:
         headers = [(name, value) for value in values]
         answer = await api.client.get("/v1/sagas", headers=headers)
         assert problem(answer) == (401, "credentials_ambiguous")
+
+
+def packed(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+BEYOND = 2**63
+FORGED = {
+    "/sagas": [
+        packed(f"0001-01-01T00:00:00+14:00 {NOBODY}"),
+        packed(f"9999-12-31T23:59:59.999999-14:00 {NOBODY}"),
+        packed(f"2026-01-01T00:00:00 {NOBODY}"),
+        packed("2026-01-01T00:00:00+00:00 \0"),
+    ],
+    "/sagas/{saga}/journal": [f"{BEYOND}.0", f"0.{2**31}", "-1.0", "1", "\u0661.0", "1.0\n"],
+    "/journal": [packed(f"{BEYOND}.0.0.0"), packed("1.-1.0.0"), packed("1.1_0.0.0"), packed("1")],
+    "/audit": [packed(f"1.0.{BEYOND}.0"), packed("1.0.0.0") + "!", packed("1.0.0.\0")],
+    "/dead-letters": [
+        packed(f"{2**31} 0 topic"),
+        packed(f"0 {BEYOND} topic"),
+        packed("0 0 to\0pic"),
+        packed("0 0"),
+    ],
+    "/bulk-operations": [NOBODY, "\0", NOBODY.upper(), "{bulk_of_others}"],
+    "/bulk-operations/{bulk}/refusals": ["\0", "{" + NOBODY + "}"],
+}
+
+
+async def test_a_forged_cursor_is_refused_by_its_own_code_before_it_is_used(api: Api) -> None:
+    saga = (await api.start()).json()["saga_id"]
+    own = question(filter={"tenant": "acme"})
+    bulk = (await api.post("/bulk-operations", own, who="acme")).json()["id"]
+    for path, cursors in FORGED.items():
+        where = path.replace("{saga}", saga).replace("{bulk}", bulk)
+        for cursor in (*cursors, "", "\0", "%", "é" * 9):
+            told = cursor.replace("{bulk_of_others}", bulk)
+            who = "globex" if told != cursor else "acme"
+            answer = await api.get(where, who=who, cursor=told)
+            assert problem(answer) == (400, "invalid_cursor"), (path, cursor)
+
+
+@pytest.mark.parametrize("told", ["-1", str(2**53), "9" * 400, "x", "", "1.5", "\x01"])
+async def test_a_forged_id_of_an_event_is_refused(api: Api, told: str) -> None:
+    headers = {"x-api-key": "admin", "last-event-id": told}
+    answer = await api.client.get("/v1/events", headers=headers)
+    assert problem(answer) == (400, "invalid_field")

@@ -40,10 +40,12 @@ class Target:
     key: str
     letter_id: str
     bulk_id: str
+    key_name: str
 
     def hide(self, text: str) -> str:
         """Return an answer without what the question itself named."""
-        for name in (self.saga_id, self.letter_id, self.bulk_id, self.key, self.tenant):
+        names = (self.saga_id, self.letter_id, self.bulk_id, self.key_name, self.key, self.tenant)
+        for name in names:
             text = text.replace(name, "IT")
         return text
 
@@ -57,6 +59,8 @@ class Row:
     query: Mapping[str, str] | None = None
     creates: bool = False
     """Makes something for a named tenant: another one is forbidden, known or not."""
+    unscoped: bool = False
+    """Takes a grant for all tenants: whoever holds some is forbidden it, for their own too."""
     before: tuple[str, str] | None = None
     """What makes that which the operation is about, each time: it is gone afterwards."""
 
@@ -146,9 +150,17 @@ MATRIX: Mapping[tuple[str, str], Row] = {
     ("POST", "/v1/definitions/{workflow}/{version}/retire"): Row(
         Permission.DEFINITION_RETIRE, STEER
     ),
+    ("GET", "/v1/quotas"): Row(Permission.QUOTA_READ),
     ("GET", "/v1/quotas/{tenant}"): Row(Permission.QUOTA_READ),
-    ("PUT", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET, {"most": 7}),
-    ("DELETE", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET),
+    ("PUT", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET, {"most": 7}, unscoped=True),
+    ("DELETE", "/v1/quotas/{tenant}/{action}"): Row(Permission.QUOTA_SET, unscoped=True),
+    ("POST", "/v1/keys"): Row(
+        Permission.KEY_CREATE,
+        {"name": "k-{saga_id}", "roles": ["viewer"], "tenants": ["{tenant}"]},
+        creates=True,
+    ),
+    ("GET", "/v1/keys"): Row(Permission.KEY_READ),
+    ("POST", "/v1/keys/{key_name}/revoke"): Row(Permission.KEY_REVOKE, WHY),
 }
 
 
@@ -198,11 +210,13 @@ class World:
 def _fill(template: Any, target: Target) -> Any:
     match template:
         case str():
-            for name in ("tenant", "saga_id", "key", "letter_id", "bulk_id"):
+            for name in ("tenant", "saga_id", "key", "letter_id", "bulk_id", "key_name"):
                 template = template.replace(f"{{{name}}}", getattr(target, name))
             return template
         case Mapping():
             return {name: _fill(value, target) for name, value in template.items()}
+        case list():
+            return [_fill(value, target) for value in template]
         case _:
             return template
 
@@ -219,7 +233,8 @@ async def world(rig: Rig, api: Api, monkeypatch: pytest.MonkeyPatch) -> World:
         texts[role] = (await keys.create(request, OWNER))[1].reveal()
     authenticator = HeaderAuthenticator(TokenVerifier([]), KeyVerifier(rig.database))
     api.app.state.backend = replace(api.backend, authenticator=authenticator)
-    absent = Target("initech", str(uuid.uuid4()), "INI-3", str(uuid.uuid4()), str(uuid.uuid4()))
+    unknown = (str(uuid.uuid4()), "INI-3", str(uuid.uuid4()), str(uuid.uuid4()))
+    absent = Target("initech", *unknown, "initech-shop")
     return World(api, texts, own, other, absent)
 
 
@@ -238,7 +253,9 @@ async def _target(rig: Rig, api: Api, tenant: str, key: str) -> Target:
     )
     bulk = {**BULK, "filter": {"tenant": tenant}, "operation_id": f"first-{tenant}"}
     begun = (await api.post("/bulk-operations", bulk, who=tenant)).json()
-    return Target(tenant, saga, key, letter, begun["id"])
+    shop = KeyRequest(f"{tenant}-shop", TenantScope(frozenset({tenant})), frozenset({Role.VIEWER}))
+    await ApiKeys(rig.database).create(shop, OWNER)
+    return Target(tenant, saga, key, letter, begun["id"], shop.name)
 
 
 def test_every_operation_has_its_row(api_document: Mapping[str, Any]) -> None:
@@ -260,7 +277,7 @@ def api_document(api: Api) -> Mapping[str, Any]:
 @pytest.mark.parametrize("row", MATRIX, ids=" ".join)
 async def test_roles_and_tenants(world: World, row: tuple[str, str]) -> None:
     for role in Role:
-        if ROLES[role].isdisjoint(MATRIX[row].permissions):
+        if MATRIX[row].unscoped or ROLES[role].isdisjoint(MATRIX[row].permissions):
             await _check_forbidden(world, row, role)
         else:
             await _check_permitted(world, row, role)
@@ -311,7 +328,24 @@ async def test_what_others_did_is_in_no_page(world: World) -> None:
 
 
 def _names(target: Target) -> tuple[str, ...]:
-    return (target.saga_id, target.letter_id, target.bulk_id, target.tenant, target.key)
+    own = (target.saga_id, target.letter_id, target.bulk_id, target.key_name)
+    return (*own, target.tenant, target.key)
+
+
+@pytest.mark.parametrize("row", [row for row, asked in MATRIX.items() if asked.unscoped])
+async def test_what_takes_all_tenants_takes_the_permission_too(
+    world: World, row: tuple[str, str]
+) -> None:
+    keys = ApiKeys(world.api.rig.database)
+    everywhere = {}
+    for role in Role:
+        request = KeyRequest(f"{role}-of-all", ALL_TENANTS, frozenset({role}))
+        everywhere[role] = (await keys.create(request, OWNER))[1].reveal()
+    told = replace(world, keys=everywhere)
+    for role in Role:
+        answer = await told.ask(row, role, told.own)
+        may = not ROLES[role].isdisjoint(MATRIX[row].permissions)
+        assert answer.status_code == (200 if may else 403), answer.text
 
 
 async def test_requests_at_once_keep_their_callers_apart(world: World) -> None:

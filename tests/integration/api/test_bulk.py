@@ -27,12 +27,18 @@ async def test_a_bulk_operation_is_worked_off_within_the_callers_tenants(api: Ap
     place = f"/bulk-operations/{begun.json()['id']}"
     again = await api.post("/bulk-operations", question(), who="acme")
     assert again.json()["id"] == begun.json()["id"]
+    assert (await api.post(f"{place}/pause", {"reason": "x"}, who="acme")).json()[
+        "state"
+    ] == "paused"
+    assert (await api.post(f"{place}/resume", {"reason": "go"})).json()["state"] == "running"
     worker = BulkWorker(api.rig.database, api.rig.operations, api.rig.watcher)
     while (await api.get(place, who="acme")).json()["state"] == "running":
         await worker.tick()
     body = (await api.get(place, who="acme")).json()
     assert (body["state"], body["done"], body["refused"]) == ("done", 3, 0)
     assert (await api.get(f"{place}/refusals", who="acme")).json()["refusals"] == []
+    told = await api.rig.value("select array_agg(distinct actor) from operation")
+    assert told == ["key:admin"], "whoever resumed it answers for it"
     other = await api.get(f"/sagas/{api.rig.saga('ORD-9', 'globex')}")
     assert other.json()["control"] == "ACTIVE"
     assert problem(await api.get(place, who="globex")) == (404, "not_found")

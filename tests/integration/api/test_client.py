@@ -1,6 +1,7 @@
 """The client over HTTP: the same outcomes as over Kafka, nothing twice when answers are lost."""
 
 import asyncio
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from tests.integration.orchestrator.support import commands, lifecycle
 from sagabus_client import (
     ApiRefused,
     ApiUnreachable,
+    Followed,
     HttpClient,
     OutcomePending,
     StartCommand,
@@ -16,6 +18,7 @@ from sagabus_client import (
 from sagabus_core.errors import InvalidValue
 from sagabus_core.vocabulary import ResultStatus, SagaStatus
 from sagabus_messages import json_payload
+from sagabus_testkit import TcpProxy, eventually
 
 from .support import Api
 
@@ -88,3 +91,45 @@ async def test_an_api_that_never_answers(api: Api, monkeypatch: pytest.MonkeyPat
             await sagas.start(ORDER)
     with pytest.raises(InvalidValue):
         HttpClient("http://api")
+
+
+async def test_changes_are_followed_over_outages_each_once(api: Api, url: str) -> None:
+    port = urlsplit(url).port
+    assert port is not None
+    states: list[ApiUnreachable | None] = []
+    told: list[tuple[str, str]] = []
+    async with (
+        TcpProxy(port) as proxy,
+        HttpClient(f"http://127.0.0.1:{proxy.port}", api_key="admin") as sagas,
+    ):
+
+        async def follow() -> None:
+            async for change in sagas.follow(Followed("acme"), on_state=states.append):
+                told.append((change.business_key, change.status.value))
+
+        following = asyncio.create_task(follow())
+        await eventually(lambda: states == [None])
+        await api.start("A")
+        await eventually(lambda: told == [("A", "RUNNING")])
+        await proxy.refuse()
+        await eventually(lambda: len(states) == 2)
+        assert states[1] is not None
+        await api.start("B")
+        await api.start("C", tenant="globex")
+        await proxy.restore()
+        await eventually(lambda: told == [("A", "RUNNING"), ("B", "RUNNING")])
+        assert states[2:] == [None]
+        proxy.cut()  # another stream opens at once: that is no outage
+        await api.start("D")
+        await eventually(lambda: told[2:] == [("D", "RUNNING")])
+        assert states[3:] == [None]
+        following.cancel()
+        await proxy.refuse()
+        with pytest.raises(ApiUnreachable, match="gave up after"):
+            await anext(sagas.follow(outage_s=0.3))
+
+
+async def test_who_may_not_follow_is_told_so(url: str) -> None:
+    async with HttpClient(url, api_key="starter") as sagas:
+        with pytest.raises(ApiRefused, match="permission_denied"):
+            await anext(sagas.follow())

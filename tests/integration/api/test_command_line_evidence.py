@@ -57,18 +57,19 @@ async def test_limits_are_set_and_removed_both_ways(rig: Rig, line: Line, way: s
     assert (row["actor"] == "key:admin") is (way == "api")
 
 
-async def test_limits_of_others_look_absent(rig: Rig, line: Line) -> None:
+async def test_limits_of_others_look_absent_and_own_ones_are_not_lifted(
+    rig: Rig, line: Line
+) -> None:
     del rig
-    for words in (
-        ("show", "acme"),
-        ("set", "acme", "--running", "0"),
-        ("remove", "acme", "starts"),
-    ):
-        said = await once(line, "api", "quotas", *words, who="globex", code=REFUSED)
-        assert said["error"]["code"] == "not_found"
+    said = await once(line, "api", "quotas", "show", "acme", who="globex", code=REFUSED)
+    assert said["error"]["code"] == "not_found"
+    for tenant in ("acme", "globex"):
+        for words in (("set", tenant, "--running", "9"), ("remove", tenant, "starts")):
+            said = await once(line, "api", "quotas", *words, who="globex", code=NOT_PERMITTED)
+            assert said["error"]["code"] == "permission_denied"
 
 
-@pytest.mark.parametrize("words", [("doctor",), ("quotas", "list"), ("keys", "list")])
+@pytest.mark.parametrize("words", [("doctor",), ("archive", "run"), ("audit", "verify", "--all")])
 async def test_what_needs_the_database_says_so_where_only_an_api_is_named(
     rig: Rig, line: Line, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:

@@ -3,7 +3,7 @@
 import httpx
 from tests.integration.orchestrator.support import commands
 
-from sagabus_orchestrator.switchboard import Releaser
+from sagabus_orchestrator.releaser import Releaser
 
 from .support import Api, problem
 
@@ -65,6 +65,14 @@ async def test_holds_of_others_look_absent(api: Api) -> None:
     await hold(api, OF_ACME)
     seen = {who: [(h["tenant"], h["sagas"]) for h in await holds(api, who)] for who in ("globex",)}
     assert seen == {"globex": [(None, None)]}, "of all tenants, but not how many sagas it paused"
+    told = [
+        [(h["actor"], h["reason"]) for h in await holds(api, who)] for who in ("globex", "acme")
+    ]
+    assert told == [
+        [("platform", "held by the platform")],
+        [("platform", "held by the platform"), ("key:admin", "it is on fire")],
+    ]
+    assert {h["actor"] for h in await holds(api)} == {"key:admin"}
     hidden = await api.post(f"{PAYMENT}/release", OF_ACME, who="globex")
     assert problem(hidden) == (404, "not_found")
     assert len(await holds(api)) == 2

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,10 +13,11 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sagabus_core.engine import MetricName
+from sagabus_core.engine import MetricName, Operation, Pause, Resume
 from sagabus_core.vocabulary import ResultStatus
 from sagabus_messages import Command, Lifecycle
 from sagabus_orchestrator.app import COMPONENTS
+from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy, drop_journal
 from sagabus_orchestrator.upkeep.body import unpack
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
@@ -68,6 +70,30 @@ async def test_what_ended_long_ago_is_moved_in_batches_and_stays_readable(
     assert after["archived_at"] is not None
     assert (await shell("why", rig.saga("ORD-0")))["waits_for"] == "nothing"
     await shell("pause", "ORD-0", "--reason", "x", code=4)
+
+
+async def test_an_operation_is_answered_again_once_its_saga_is_archived(rig: Rig) -> None:
+    sent = await rig.process(rig.start_record("ORD-1"))
+    held = Pause(Operation("op-1", "alice", "a ticket"))
+    saga = rig.saga("ORD-1")
+    first = await rig.operations.perform("acme", saga, held)
+    await rig.operations.perform("acme", saga, Resume(Operation("op-2", "alice", "mended")))
+    while found := commands(sent):
+        sent = await rig.process(*(rig.result_record(command) for command in found))
+    await age(rig, "ORD-1")
+    assert await archive(rig).move(30) == 1
+
+    assert await rig.operations.perform("acme", saga, held) == replace(first, repeated=True)
+    with pytest.raises(Refused) as reused:
+        await rig.operations.perform("acme", saga, Resume(held.operation))
+    assert reused.value.code == "operation_id_reused"
+    fresh = Pause(Operation("op-3", "alice", "a ticket"))
+    for ask in (rig.operations.perform, rig.operations.dry_run):
+        with pytest.raises(Refused) as ended:
+            await ask("acme", saga, fresh)
+        assert ended.value.code == "precondition_failed"
+    with pytest.raises(NotFound):
+        await rig.operations.perform("globex", saga, fresh)
 
 
 async def test_pages_of_a_list_go_on_into_the_archive_while_it_grows(

@@ -28,7 +28,8 @@ from sagabus_orchestrator.bulk import BulkFilter, BulkKind, BulkOrder, Bulks, Bu
 from sagabus_orchestrator.census import Census, CensusGauges
 from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.queries import SagaReader
-from sagabus_orchestrator.switchboard import Releaser, Switchboard
+from sagabus_orchestrator.releaser import Releaser
+from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.reconciler import Reconciler

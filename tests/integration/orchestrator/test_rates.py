@@ -16,7 +16,7 @@ MINUTE = 60_000
 
 
 async def used(rig: Rig, action: str = START, tenant: str = "acme") -> int:
-    limits = await rig.tenants.limits(tenant)
+    limits = await rig.tenants.limits([tenant])
     return next(limit.used for limit in limits if limit.action == action)
 
 
@@ -128,10 +128,11 @@ async def test_the_command_sets_shows_lists_and_removes(rig: Rig, shell: Shell) 
     assert told == {"operation": (3, 3_600_000), "running": (5, None), "start": (9, 60_000)}
     await shell("quotas", "set", "zoo", "--running", "0")
     listed = await shell("quotas", "list", "--limit", "1")
-    assert {each["tenant"] for each in listed["limits"]} == {"acme"}
-    assert len(listed["limits"]) == 3
-    rest = await shell("quotas", "list", "--behind", "acme")
-    assert {each["tenant"] for each in rest["limits"]} == {"zoo"}
+    assert [each["tenant"] for each in listed["quotas"]] == ["acme"]
+    assert len(listed["quotas"][0]["limits"]) == 3
+    rest = await shell("quotas", "list", "--cursor", listed["next_cursor"])
+    assert [each["tenant"] for each in rest["quotas"]] == ["zoo"]
+    assert rest["next_cursor"] is None
     said = await shell("quotas", "remove", "acme", "running", "starts", "operations")
     assert said["limits"] == []
     assert (await shell("quotas", "set", "acme", code=2))["error"]["code"] == "usage"

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,14 @@ class Writer:
         await eventually(lambda: self.written >= count, within=30)
 
 
+def owns(relay: RelayProcess) -> bool:
+    return relay.says("relay.slot_taken") > relay.says("relay.slot_lost")
+
+
+def owns_nothing(relay: RelayProcess) -> bool:
+    return not owns(relay)
+
+
 async def arrived(orders: Bench) -> int:
     return len({number(record) for record in await read(orders.stack, orders.topic)})
 
@@ -117,18 +126,22 @@ async def test_trap_18_a_killed_owner_is_replaced_and_nothing_is_lost(
 async def test_trap_12_trap_18_a_paused_owner_that_revives_after_its_lease_disturbs_nothing(
     orders: Bench, relays: Relays, delivery: str
 ) -> None:
-    first = relays.start_owner("first", relay_delivery=delivery)
-    second = relays.start("second", relay_delivery=delivery)
+    pair = [relays.start_owner("first", relay_delivery=delivery)]
+    pair.append(relays.start("second", relay_delivery=delivery))
+    first, second = pair
     writer = Writer(orders)
     async with writer.writing():
-        for paused, other in ((first, second), (second, first)):
+        for _ in range(2):
             await writer.until(writer.written + 200)
-            taken, lost = other.says("relay.slot_taken"), paused.says("relay.slot_lost")
+            # Whoever owns it now: on a busy machine a lease may have run out by itself.
+            await eventually(lambda: any(map(owns, pair)), within=20)
+            paused, other = sorted(pair, key=owns, reverse=True)
             paused.signal(signal.SIGSTOP)
-            await other.until("relay.slot_taken", taken + 1)
+            await eventually(partial(owns, other), within=20)
             await moving(orders)
             paused.signal(signal.SIGCONT)
-            await paused.until("relay.slot_lost", lost + 1)
+            await eventually(partial(owns_nothing, paused), within=20)
+    assert first.says("relay.slot_lost") + second.says("relay.slot_lost") >= 2
     await verify(orders, writer.written)
     assert first.process.poll() is None
     assert second.process.poll() is None

@@ -1,5 +1,6 @@
 """The sagabus command. Packages that add commands use `Output` and the errors of this face."""
 
+from sagabus_cli.address import ApiAddress
 from sagabus_cli.api import Api
 from sagabus_cli.connection import Connection, current_connection
 from sagabus_cli.deeds import (
@@ -23,10 +24,12 @@ from sagabus_cli.errors import (
 )
 from sagabus_cli.options import options_of
 from sagabus_cli.output import Output, current_output
+from sagabus_cli.progress import Progress
 
 __all__ = [
     "MAX_DEEDS",
     "Api",
+    "ApiAddress",
     "CliError",
     "Connection",
     "DryRun",
@@ -36,6 +39,7 @@ __all__ = [
     "NotReachable",
     "OperationId",
     "Output",
+    "Progress",
     "Refused",
     "UsageError",
     "Why",

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from sagabus_cli.errors import UsageError
 
 __all__ = ["ApiAddress", "announcement", "api_of_stack", "proved"]
+
+
+_NEW_KEY: Final = "make one under another name: sagabus keys create"
+_MENDS: Final[Mapping[str, str]] = {
+    "credentials_missing": "name an API key or a token",
+    "key_invalid": "look for a key that is cut or of another system, or make one: sagabus keys "
+    "create",
+    "key_expired": _NEW_KEY,
+    "key_revoked": _NEW_KEY,
+    "token_expired": "get a new token",
+    "token_invalid": "get a token for this API, of an issuer that it trusts",
+    "permission_denied": "use a key that may (sagabus keys create --grant), or ask who has one",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,23 +35,45 @@ class ApiAddress:
     url: str
     key: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
+    origin: str = "this caller"
+    """Where key or token come from, for people."""
+
+    def explained(self, code: str, detail: str) -> str:
+        """Return what the API said about a caller, with whose key that was and how to mend it."""
+        mend = _MENDS.get(code)
+        return detail if mend is None else f"{detail} ({self.origin}): {mend}"
+
+    def unreachable(self, why: str) -> str:
+        """Return a sentence about an API that does not answer."""
+        return (
+            f"the API at {self.url} is out of reach ({why}): start it, or correct --api or "
+            "SAGABUS_API; --direct works on the database"
+        )
+
+    def is_another(self, status: int) -> str:
+        """Return a sentence about something else that answers there."""
+        return (
+            f"what answers at {self.url} is not the API of sagabus (status {status}): correct "
+            "--api or SAGABUS_API"
+        )
 
 
 def proved(url: str, key_file: Path | None) -> ApiAddress:
     """Return an API with what the environment or a file says about the caller.
 
-    Raises `UsageError` (`invalid_address`, `no_credentials`, `malformed_credentials`,
-    `unreadable_file`).
+    Raises `UsageError` (`invalid_address`, `no_credentials`, `unreadable_file`).
     """
-    if not _is_address(url):
-        raise UsageError("invalid_address", "--api or SAGABUS_API must look like https://host:port")
+    _check(url)
     file = key_file or os.environ.get("SAGABUS_API_KEY_FILE")
     if file:
-        return ApiAddress(url, key=_checked(_read_key(Path(file)), str(file)))
+        origin = f"the key in {file}"
+        return ApiAddress(url, key=_sendable(_read_key(Path(file)), origin), origin=origin)
     if key := os.environ.get("SAGABUS_API_KEY"):
-        return ApiAddress(url, key=_checked(key.strip(), "SAGABUS_API_KEY"))
+        origin = "the key of SAGABUS_API_KEY"
+        return ApiAddress(url, key=_sendable(key, origin), origin=origin)
     if token := os.environ.get("SAGABUS_API_TOKEN"):
-        return ApiAddress(url, token=_checked(token.strip(), "SAGABUS_API_TOKEN"))
+        origin = "the token of SAGABUS_API_TOKEN"
+        return ApiAddress(url, token=_sendable(token, origin), origin=origin)
     raise UsageError(
         "no_credentials",
         "the API wants to know who asks: give --api-key-file, SAGABUS_API_KEY_FILE, "
@@ -44,22 +81,27 @@ def proved(url: str, key_file: Path | None) -> ApiAddress:
     )
 
 
-def _is_address(url: str) -> bool:
-    """Say whether it is a plain address: a password in it would be told wherever it is named."""
+def _check(url: str) -> None:
+    told = "--api or SAGABUS_API must look like https://host:port"
     try:
         parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
+        host, scheme = parts.hostname, parts.scheme
+        good = scheme in {"http", "https"} and bool(host) and parts.port != 0
+    except ValueError as cause:
+        raise UsageError("invalid_address", told) from cause
+    if not good or not url.isprintable() or " " in url:
+        raise UsageError("invalid_address", told)
+    if "@" in parts.netloc:
+        # Addresses are shown in errors and logs.
+        raise UsageError("invalid_address", f"{told}, without a name or password in it")
 
 
-def _checked(secret: str, origin: str) -> str:
-    # Else the HTTP library refuses the header in words that quote it.
-    if not secret.isascii() or not secret.isprintable() or " " in secret:
-        raise UsageError(
-            "malformed_credentials", f"{origin} holds one line of ASCII without blanks, no more"
-        )
-    return secret
+def _sendable(secret: str, origin: str) -> str:
+    """Return a secret that a header can carry; its text is in no error."""
+    bare = secret.strip()
+    if not bare or not bare.isascii() or not bare.isprintable():
+        raise UsageError("no_credentials", f"{origin} is empty or no text of one line")
+    return bare
 
 
 def announcement(directory: str | Path) -> Path:
@@ -84,6 +126,6 @@ def api_of_stack(name: str) -> ApiAddress | None:
 
 def _read_key(file: Path) -> str:
     try:
-        return file.read_text().strip()
+        return file.read_text()
     except (OSError, UnicodeDecodeError) as cause:
         raise UsageError("unreadable_file", f"cannot read the API key in {file}") from cause

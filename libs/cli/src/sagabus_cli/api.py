@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sagabus_cli.errors import CliError, NotPermitted, NotReachable, Refused, UsageError
@@ -17,6 +18,7 @@ __all__ = ["Api"]
 
 _TIMEOUT_S: Final = 30.0
 _SERVER_ERROR: Final = 500
+_NO_CONTENT: Final = 204
 _ERRORS: Final[Mapping[int, type[CliError]]] = {
     400: UsageError,
     401: NotPermitted,
@@ -29,8 +31,9 @@ _ERRORS: Final[Mapping[int, type[CliError]]] = {
 class Api:
     """Asks an API over one connection; its problems keep their code and become `CliError`s."""
 
-    def __init__(self, http: httpx.Client) -> None:
+    def __init__(self, http: httpx.Client, address: ApiAddress) -> None:
         self._http = http
+        self.address = address
 
     @classmethod
     @contextmanager
@@ -42,7 +45,7 @@ class Api:
         if address.token is not None:
             proof = {"authorization": f"Bearer {address.token}"}
         with httpx.Client(base_url=address.url, headers=proof, timeout=_TIMEOUT_S) as http:
-            yield cls(http)
+            yield cls(http, address)
 
     def get(
         self, path: str, params: Mapping[str, object] | None = None, wait_s: float = 0.0
@@ -68,31 +71,39 @@ class Api:
         """Take something away."""
         return self._ask("DELETE", path, params=dict(params))
 
+    def knows(self, key: str, path: str) -> bool:
+        """Return whether an API key counts there, whatever it may do: asked by it alone."""
+        with Api.at(replace(self.address, key=key, token=None)) as other:
+            try:
+                other.get(path)
+            except NotPermitted as error:
+                return error.code == "permission_denied"
+            return True
+
     def _ask(self, method: str, path: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - httpx's own
         import httpx  # noqa: PLC0415
 
         try:
             response = self._http.request(method, path, **options)
         except httpx.TransportError as error:
-            raise NotReachable(
-                "api_unreachable",
-                f"the API at {self._http.base_url} does not answer ({type(error).__name__}); "
-                "--direct works on the database",
-            ) from error
+            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise NotReachable("api_unreachable", self.address.unreachable(why)) from error
         said = _object(response)
-        if response.is_success:
+        if response.is_success and (said or response.status_code == _NO_CONTENT):
             return said
-        raise _error(response.status_code, said)
+        raise self._error(response.status_code, said)
 
-
-def _error(status: int, said: Mapping[str, Any]) -> CliError:
-    code = str(said.get("code", "api_unreachable"))
-    detail = str(said.get("detail", f"the API answered {status}"))
-    if status >= _SERVER_ERROR:
-        trace = f" (trace {said['trace_id']})" if "trace_id" in said else ""
-        return NotReachable(code, f"{detail}{trace}")
-    fields = [f"\n  {each['pointer']}: {each['detail']}" for each in said.get("errors") or ()]
-    return _ERRORS.get(status, Refused)(code, detail + "".join(fields))
+    def _error(self, status: int, said: Mapping[str, Any]) -> CliError:
+        if "code" not in said and status < _SERVER_ERROR:
+            return NotReachable("not_the_api", self.address.is_another(status))
+        code = str(said.get("code", "api_unreachable"))
+        detail = str(said.get("detail", f"the API at {self.address.url} answered {status}"))
+        if status >= _SERVER_ERROR:
+            trace = f" (trace {said['trace_id']})" if "trace_id" in said else ""
+            return NotReachable(code, f"{detail}{trace}")
+        fields = [f"\n  {each['pointer']}: {each['detail']}" for each in said.get("errors") or ()]
+        told = self.address.explained(code, detail + "".join(fields))
+        return _ERRORS.get(status, Refused)(code, told)
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

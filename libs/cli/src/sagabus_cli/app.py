@@ -16,11 +16,18 @@ import typer
 from typer.exceptions import TyperException
 
 from sagabus_cli import stack
-from sagabus_cli.commands import CommandGroup
+from sagabus_cli.commands import JSON_HELP, CommandGroup
 from sagabus_cli.connection import Connection, choose_connection
-from sagabus_cli.errors import INTERNAL_ERROR, INTERRUPTED, UsageError, exit_code_of
+from sagabus_cli.errors import (
+    INTERNAL_ERROR,
+    INTERRUPTED,
+    READER_GONE,
+    UsageError,
+    exit_code_of,
+)
 from sagabus_cli.options import options_of
 from sagabus_cli.output import Output, choose_output
+from sagabus_cli.pipes import silence_closed
 from sagabus_core.errors import SagabusError
 
 __all__ = ["build", "main", "run"]
@@ -56,9 +63,7 @@ def _print_version(*, wanted: bool) -> None:
 class _Globals:
     """The options of every command."""
 
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document; accepted at any place.")
-    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP)] = False
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = (
         False
@@ -91,7 +96,7 @@ def _globals(asked: _Globals) -> None:
     Where an API is known, commands go through it, unless --direct or --postgres is given.
 
     Exit codes: 0 well, 1 bad outcome, 2 usage, 3 not reachable, 4 refused, 5 internal error,
-    6 not permitted.
+    6 not permitted, 130 interrupted by Ctrl-C, 141 whoever read the output has gone.
     """
     choose_output(Output(as_json=asked.as_json, debug=asked.debug))
     servers = (asked.kafka, asked.postgres, asked.topic_prefix)
@@ -119,6 +124,18 @@ def run(arguments: Sequence[str]) -> int:
     ordered = _hoist(arguments)
     output = Output("--json" in ordered, "--debug" in ordered, watching="--watch" in ordered)
     try:
+        return _run(ordered, output)
+    except SystemExit:
+        # How Rich, which draws the help, tells that nobody reads it: nothing else here raises it.
+        return READER_GONE
+    except BrokenPipeError as error:
+        if silence_closed():
+            return READER_GONE
+        return _unforeseen(output, error)
+
+
+def _run(ordered: Sequence[str], output: Output) -> int:
+    try:
         outcome = build()(args=ordered, prog_name="sagabus", standalone_mode=False)
     except SagabusError as error:
         return _fail(output, error, exit_code_of(error))
@@ -126,10 +143,16 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except TyperException as error:
         return _fail(output, UsageError("usage", error.format_message()), UsageError.exit_code)
+    except BrokenPipeError:
+        raise
     except Exception as error:  # noqa: BLE001 - the last line of defence before the shell
-        wrapped = SagabusError("internal_error", f"{type(error).__name__}: {error}")
-        return _fail(output, wrapped, INTERNAL_ERROR)
+        return _unforeseen(output, error)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _unforeseen(output: Output, error: Exception) -> int:
+    wrapped = SagabusError("internal_error", f"{type(error).__name__}: {error}")
+    return _fail(output, wrapped, INTERNAL_ERROR)
 
 
 def _fail(output: Output, error: SagabusError, code: int) -> int:
@@ -145,6 +168,11 @@ def main() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     with _traced():
         code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_closed()
+        code = READER_GONE
     sys.exit(code)
 
 

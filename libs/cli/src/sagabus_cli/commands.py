@@ -10,7 +10,7 @@ through `sagabus_cli.output.current_output()` and raise `SagabusError`.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
@@ -21,9 +21,10 @@ from sagabus_cli.errors import Refused
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUP", "CommandGroup"]
+__all__ = ["GROUP", "JSON_HELP", "CommandGroup"]
 
 GROUP = "sagabus.commands"
+JSON_HELP = "Print one JSON document; accepted at any place."
 
 
 class CommandGroup(typer.core.TyperGroup):
@@ -43,9 +44,9 @@ class CommandGroup(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
         """Return a command, importing the package that brings it."""
         own = super().get_command(ctx, cmd_name)
-        if own is not None or cmd_name not in self._plugins:
-            return own
-        return _load(self._plugins[cmd_name])
+        if own is None and cmd_name in self._plugins:
+            own = _load(self._plugins[cmd_name])
+        return None if own is None else _complete(own)
 
 
 def _load(point: EntryPoint) -> Any:  # noqa: ANN401 - typer brings its own click
@@ -59,3 +60,28 @@ def _load(point: EntryPoint) -> Any:  # noqa: ANN401 - typer brings its own clic
     command = typer.main.get_command(target) if isinstance(target, typer.Typer) else target
     command.name = point.name
     return command
+
+
+def _complete(command: Any) -> Any:  # noqa: ANN401 - typer brings its own click
+    """Let the help of every command name `--json`, and none install a completion of its own."""
+    subcommands = getattr(command, "commands", None)
+    own = [param for param in command.params if not str(param.name).endswith("_completion")]
+    if subcommands is None and not any("--json" in param.opts for param in own):
+        own.append(_json_option())
+    for each in (subcommands or {}).values():
+        _complete(each)
+    command.params = own
+    return command
+
+
+def _json_option() -> Any:  # noqa: ANN401 - as above
+    """Return an option to be seen: `app` has taken it to the front before it is parsed."""
+    template = typer.Typer(add_completion=False)
+
+    @template.command()
+    def _(as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP)] = False) -> None:
+        del as_json
+
+    found = typer.main.get_command(template).params[0]
+    found.expose_value = False
+    return found

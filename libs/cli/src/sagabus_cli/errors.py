@@ -7,7 +7,8 @@
     ├── Refused            4     understood, and not done: a rule or the state forbids it
     └── NotPermitted       6     the API does not know who asks, or that caller may not
 
-Exit codes: 0 all well, 5 an error of sagabus itself, 130 interrupted by Ctrl-C.
+Exit codes: 0 all well, 5 an error of sagabus itself, 130 interrupted by Ctrl-C, 141 whoever read
+the output has gone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sagabus_core.errors import InvalidValue, SagabusError
 __all__ = [
     "INTERNAL_ERROR",
     "INTERRUPTED",
+    "READER_GONE",
     "CliError",
     "FailedOutcome",
     "NotPermitted",
@@ -28,7 +30,9 @@ __all__ = [
     "exit_code_of",
 ]
 
-USAGE, NOT_REACHABLE, REFUSED, INTERNAL_ERROR, NOT_PERMITTED, INTERRUPTED = 2, 3, 4, 5, 6, 130
+USAGE, NOT_REACHABLE, REFUSED, INTERNAL_ERROR, NOT_PERMITTED = 2, 3, 4, 5, 6
+INTERRUPTED, READER_GONE = 130, 141
+"""As a shell tells of a process that SIGINT or SIGPIPE has ended."""
 
 
 class CliError(SagabusError):
@@ -71,7 +75,9 @@ _NOT_PERMITTED = frozenset(
     {
         "credentials_missing",
         "credentials_ambiguous",
+        "key_expired",
         "key_invalid",
+        "key_revoked",
         "permission_denied",
         "token_expired",
         "token_invalid",

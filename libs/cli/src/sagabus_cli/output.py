@@ -70,9 +70,12 @@ class Output:
             needed += width + 3
         for row in rows:
             table.add_row(*(Text(cell, overflow="fold") for cell in row))
+        # Rich would end the process where the reader of a pipe has gone; `app` does that itself.
         console = Console(file=sys.stdout)
         console.width = max(console.width if console.is_terminal else _WIDE, needed)
-        console.print(table)
+        with console.capture() as drawn:
+            console.print(table)
+        typer.echo(drawn.get(), nl=False, color=console.is_terminal)
 
     def failure(self, error: SagabusError) -> None:
         """Say an error: as JSON in place of the result, or one line on standard error."""
@@ -86,6 +89,10 @@ class Output:
         """Tell people what is going on, on standard error; programs hear nothing."""
         if not self.as_json:
             typer.echo(text, err=True)
+
+    def warn(self, text: str) -> None:
+        """Tell people and programs alike, on standard error, what keeps the result waiting."""
+        typer.echo(text, err=True)
 
     def _say(self, document: Mapping[str, object]) -> None:
         typer.echo(json.dumps(document, indent=None if self.watching else 2))

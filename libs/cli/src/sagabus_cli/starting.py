@@ -9,12 +9,21 @@ from typing import Annotated
 import typer
 
 from sagabus_bus import TopicAdmin
+from sagabus_cli.address import ApiAddress
 from sagabus_cli.connection import current_connection
-from sagabus_cli.errors import FailedOutcome, Refused
+from sagabus_cli.errors import FailedOutcome, NotReachable, Refused
 from sagabus_cli.inputs import read_lines, read_payload
 from sagabus_cli.output import current_output
 from sagabus_cli.running import Summary, run_all
-from sagabus_client import HttpClient, Outcome, SagabusClient, SagaHandle, StartCommand
+from sagabus_client import (
+    ApiRefused,
+    ApiUnreachable,
+    HttpClient,
+    Outcome,
+    SagabusClient,
+    SagaHandle,
+    StartCommand,
+)
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import json_value
 
@@ -123,15 +132,26 @@ async def _start(command: StartCommand, *, wait: bool) -> tuple[SagaHandle, Outc
     connection = current_connection()
     address = connection.api
     if address is not None:
-        async with HttpClient(address.url, api_key=address.key, token=address.token) as http:
-            handle = await http.start(command)
-            return handle, await (http.wait(handle) if wait else http.get(handle))
+        return await _start_through(address, command, wait=wait)
     async with SagabusClient(connection.bus, connection.topics, name="cli") as client:
         handle = await client.start(command)
         if wait:
             return handle, await client.wait(handle)
         # The orchestrator's first word says whether the request was taken or refused.
         return handle, await client.first_news(handle, timeout_s=15.0)
+
+
+async def _start_through(
+    address: ApiAddress, command: StartCommand, *, wait: bool
+) -> tuple[SagaHandle, Outcome | None]:
+    try:
+        async with HttpClient(address.url, api_key=address.key, token=address.token) as http:
+            handle = await http.start(command)
+            return handle, await (http.wait(handle) if wait else http.get(handle))
+    except ApiUnreachable as error:
+        raise NotReachable(error.code, address.unreachable(error.detail)) from error
+    except ApiRefused as error:
+        raise ApiRefused(error.code, address.explained(error.code, error.detail)) from error
 
 
 def _is_good(outcome: Outcome) -> bool:

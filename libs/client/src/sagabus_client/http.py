@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx
 
 from sagabus_client.errors import ApiRefused, ApiUnreachable, OutcomePending
+from sagabus_client.following import (
+    OUTAGE_S,
+    Followed,
+    Patience,
+    ServerEvent,
+    StatusChange,
+    read_events,
+)
 from sagabus_client.values import Outcome, SagaHandle, StartCommand
 from sagabus_core.errors import InvalidValue
 from sagabus_core.vocabulary import SagaStatus
@@ -25,6 +35,9 @@ _POLL_MS: Final = 25_000
 """Shorter than proxies allow a request to be silent."""
 _RETRY_S: Final = (0.1, 0.3, 1.0, 2.0)
 _REQUEST_S: Final = 10.0
+_STREAM_TIMEOUT: Final = httpx.Timeout(_REQUEST_S, read=45.0)
+"""A stream shows every 15 seconds that it lives; one that is silent for longer is dead."""
+EVERYTHING: Final = Followed()
 
 
 class HttpClient:
@@ -114,6 +127,72 @@ class HttpClient:
                     f"{handle.business_key} has no outcome yet: {outcome.status}",
                 )
 
+    async def follow(
+        self,
+        followed: Followed = EVERYTHING,
+        *,
+        behind: int | None = None,
+        outage_s: float = OUTAGE_S,
+        on_state: Callable[[ApiUnreachable | None], None] = lambda _: None,
+    ) -> AsyncIterator[StatusChange]:
+        """Yield changes of status, from now on or behind an event, each once and in their order.
+
+        Never ends by itself: what cuts the stream is followed by another one that goes on behind
+        the last event. `on_state` hears None whenever a stream has opened (every change from then
+        on, or since the last one, will come), and the error once an outage has begun. Raises
+        `ApiUnreachable` when it has lasted `outage_s` seconds, `ApiRefused` (`events_gone`: read
+        the sagas anew and follow from now on; `permission_denied`, `key_revoked`, ...).
+        """
+        patience, place = Patience(outage_s), _Place(behind)
+
+        def opened() -> None:
+            patience.answered()
+            place.failures = -1  # the cut that ends this stream is no outage yet
+            on_state(None)
+
+        while True:
+            error = ApiUnreachable("api_unreachable", "the API ended the stream")
+            try:
+                async for change in self._changes(followed, place, opened):
+                    yield change
+            except ApiUnreachable as outage:
+                error = outage
+            place.failures += 1
+            pause_s = patience.pause_after(time.monotonic())
+            if pause_s is None:
+                raise patience.gave_up(error) from error
+            if place.failures == 1:
+                on_state(error)
+            await asyncio.sleep(pause_s)
+
+    async def _changes(
+        self, followed: Followed, place: _Place, opened: Callable[[], None]
+    ) -> AsyncIterator[StatusChange]:
+        is_open = False
+        async for event in self._events(followed, place):
+            if not is_open:
+                is_open = True
+                opened()
+            if (change := event.change()) is not None:
+                yield change
+            # Behind the change: whoever stops here hears of it again.
+            place.event_id = event.id if event.id is not None else place.event_id
+
+    async def _events(self, followed: Followed, place: _Place) -> AsyncIterator[ServerEvent]:
+        behind = {} if place.event_id is None else {"last-event-id": str(place.event_id)}
+        asked = self._http.stream(
+            "GET", followed.path, params=followed.params, headers=behind, timeout=_STREAM_TIMEOUT
+        )
+        try:
+            async with asked as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise _problem(response)
+                async for event in read_events(response.aiter_raw()):
+                    yield event
+        except httpx.TransportError as error:
+            raise _unreachable(error) from error
+
     async def _outcome(self, handle: SagaHandle, timeout_ms: int) -> dict[str, Any]:
         return await self._send(
             "GET",
@@ -139,16 +218,29 @@ class HttpClient:
         try:
             response = await self._http.request(method, path, **options)
         except httpx.TransportError as error:
-            return ApiUnreachable(
-                "api_unreachable", f"the API did not answer: {type(error).__name__}"
-            )
-        body = _object(response)
-        if response.is_success:
-            return body
-        if response.status_code >= 500:
-            return ApiUnreachable("api_unreachable", f"the API answered {response.status_code}")
-        code = str(body.get("code", "api_refused"))
-        return ApiRefused(code, str(body.get("detail", f"status {response.status_code}")))
+            return _unreachable(error)
+        return _object(response) if response.is_success else _problem(response)
+
+
+@dataclass(slots=True)
+class _Place:
+    """Up to which event a follower knows everything, and how often it has failed since."""
+
+    event_id: int | None
+    failures: int = 0
+
+
+def _unreachable(error: httpx.TransportError) -> ApiUnreachable:
+    return ApiUnreachable("api_unreachable", f"the API did not answer: {type(error).__name__}")
+
+
+def _problem(response: httpx.Response) -> ApiRefused | ApiUnreachable:
+    """Return what an answer that is none means."""
+    if response.status_code >= 500:
+        return ApiUnreachable("api_unreachable", f"the API answered {response.status_code}")
+    body = _object(response)
+    code = str(body.get("code", "api_refused"))
+    return ApiRefused(code, str(body.get("detail", f"status {response.status_code}")))
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

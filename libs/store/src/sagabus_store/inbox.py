@@ -138,14 +138,17 @@ async def claim(conn: Connection, consumer: str, claims: Sequence[Claim]) -> lis
     return answers
 
 
-async def maintain(database: Database, window: InboxWindow) -> Maintained:
+async def maintain(
+    database: Database, window: InboxWindow, now_at_ms: int | None = None
+) -> Maintained:
     """Make the partitions of the window and drop the older ones; run it hourly, by any replica.
 
+    `now_at_ms`: the time of the database, read there where it is not given.
     Claims go on meanwhile; dropping takes one short lock per partition. Raises `StoreUnavailable`
     if that lock was not to be had: nothing is half done, run it again.
     """
     async with database.transaction() as conn:
-        first, last = window.span(await now_ms(conn))
+        first, last = window.span(await now_ms(conn) if now_at_ms is None else now_at_ms)
         created = int(await conn.fetchval(_SQL["create_inbox_partitions"], first, last))
     dropped: list[date] = []
     while (day := await _drop_one_before(database, first)) is not None:

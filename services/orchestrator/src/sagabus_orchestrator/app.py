@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from datetime import timedelta
-from typing import Final
 
 from sagabus_bus import BatchHandler, BatchSubscriber, BusMetrics, KafkaConnection, Subscription
 from sagabus_expressions import CelConditions
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
+from sagabus_orchestrator.api.identity import KeyRights
 from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.bulk.worker import BulkWorker
 from sagabus_orchestrator.catalog import CatalogWatcher
@@ -21,11 +20,11 @@ from sagabus_orchestrator.handler import Handler, Sweeper
 from sagabus_orchestrator.letter_box import LetterBox, letter_topics
 from sagabus_orchestrator.lookout import Lookout
 from sagabus_orchestrator.operations import Operations
-from sagabus_orchestrator.rows import instant
+from sagabus_orchestrator.releaser import Releaser
 from sagabus_orchestrator.signatures import Signatures
-from sagabus_orchestrator.switchboard import Releaser
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
+from sagabus_orchestrator.upkeep.maintenance import HOUR_MS, Maintenance
 from sagabus_orchestrator.upkeep.reconciler import Reconciler, ReconcilerPolicy
 from sagabus_runtime import Health, Loop, Pulse, Tracing, new_registry
 from sagabus_store import (
@@ -34,8 +33,6 @@ from sagabus_store import (
     Database,
     DatabaseOptions,
     InboxWindow,
-    Queries,
-    inbox,
     migrate,
     require_current,
 )
@@ -55,9 +52,6 @@ COMPONENTS = (
     Component("holds", "sagabus_orchestrator", "sql/holds"),
 )
 """What the orchestrator's database consists of, in the order in which it is migrated."""
-
-SQL = Queries("sagabus_orchestrator", "sql/sagas.sql")
-HOUR_MS: Final = 3_600_000
 
 
 class _UntilChange:
@@ -129,7 +123,7 @@ class OrchestratorService:
         await database.open()
         async with database.connection() as conn:
             await require_current(conn, COMPONENTS)
-        await self._maintain(database)
+        await Maintenance(database, self._window, _nothing).prepare()
         watcher = CatalogWatcher(database, CelConditions())
         await watcher.refresh()
         self.health.add_check("postgres", database.problem)
@@ -157,15 +151,9 @@ class OrchestratorService:
         )
         operations = Operations(database, self._topics, watcher, signer=self._signatures.signer)
         box = LetterBox(database, self._topics, settings.inbox_days, self._events)
+        maintenance = Maintenance(database, self._window, box.forget)
         consume = self._consumer(watcher, self._subscription, handler)
         keep_letters = self._consumer(watcher, self._letters, box)
-
-        async def maintain(pulse: Pulse) -> None:
-            while not pulse.stopping:
-                await self._maintain(database)
-                await box.forget()
-                pulse.beat()
-                await pulse.pause(HOUR_MS)
 
         return [
             Loop("consumer", consume),
@@ -178,9 +166,9 @@ class OrchestratorService:
             Loop("lookout", lookout.run),
             Loop("census", census.run),
             Loop("horizon", Horizon(database, self._pages_held).run),
-            Loop("bulk", BulkWorker(database, operations, watcher).run),
+            Loop("bulk", BulkWorker(database, operations, watcher, KeyRights(database)).run),
             Loop("holds", Releaser(database, operations).run),
-            Loop("maintenance", maintain, deadline_ms=2 * HOUR_MS),
+            Loop("maintenance", maintenance.run, deadline_ms=2 * HOUR_MS),
         ]
 
     def _reconciler(self, database: Database, handler: Handler) -> Reconciler:
@@ -234,12 +222,9 @@ class OrchestratorService:
             max_records=self._settings.batch,
         )
 
-    async def _maintain(self, database: Database) -> None:
-        """Make the partitions that the next days need, drop what the inbox may forget."""
-        await inbox.maintain(database, self._window)
-        today = instant(await database.now_ms()).date()
-        async with database.connection() as conn:
-            await conn.fetchval(SQL["create_journal_partitions"], today, today + timedelta(days=60))
+
+async def _nothing() -> None:
+    """Forget nothing: at a start only what is missing counts."""
 
 
 def build(settings: OrchestratorSettings) -> OrchestratorService:

@@ -1,7 +1,8 @@
 """Gauges that only the database knows: what needs a person, what waits, what is late.
 
-Every replica counts and publishes the same: take the maximum over replicas. Each look is two
-statements over indexes, bounded, so that a disaster does not cost a scan on top.
+Every replica counts and publishes the same: take the maximum over replicas. Each look is three
+statements over indexes, bounded, so that a disaster does not cost a scan on top: see
+`tests/bench/census_scale.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import asyncpg
 from prometheus_client import CollectorRegistry, Gauge
 
+from sagabus_orchestrator.holds import SQL as HOLDS
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_runtime import BoundedLabel, Pulse
 from sagabus_store import Database, Queries
@@ -61,6 +63,13 @@ class CensusGauges:
             gauge("sagabus_deferred_messages", "Results of paused sagas (up to a bound)"),
             gauge("sagabus_deferred_oldest_seconds", "How long the oldest of them has waited"),
         )
+        self._released = _Family(
+            gauge("sagabus_sagas_released", "Sagas whose hold is released and that wait still"),
+            gauge(
+                "sagabus_sagas_released_oldest_seconds",
+                "How long ago the hold was released for which one of them waits longest",
+            ),
+        )
         self._findings = gauge(
             "sagabus_reconciler_open_findings", "Sagas that stand still and were not repaired"
         )
@@ -79,6 +88,10 @@ class CensusGauges:
             found[label] = (before[0] + count, max(before[1], age_s))
         for label, (count, age_s) in found.items():
             self._manual.show(count, age_s, label)
+
+    def released(self, row: asyncpg.Record) -> None:
+        """Show what holds have paused and not yet let go although they are released."""
+        self._released.show(row["sagas"], row["oldest_s"])
 
     def standing(self, row: asyncpg.Record, round_ended_ms: int | None) -> None:
         """Show what waits, and how long ago the last round of the reconciler ended."""
@@ -111,7 +124,10 @@ class Census:
         async with self._database.connection() as conn:
             manual = await conn.fetch(SQL["manual_sagas"], BOUND)
             standing = await conn.fetchrow(SQL["standing"], BOUND)
+            released = await conn.fetchrow(HOLDS["released_sagas"], BOUND)
         self._gauges.manual({row["workflow"]: (row["sagas"], row["oldest_s"]) for row in manual})
+        if released is not None:
+            self._gauges.released(released)
         if standing is not None:
             report = json.loads(standing["report"] or "{}")
             self._gauges.standing(standing, report.get("ended_ms"))

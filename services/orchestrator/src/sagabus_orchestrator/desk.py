@@ -15,7 +15,6 @@ from sagabus_core import ids
 from sagabus_core.definitions import Definition, DefinitionState
 from sagabus_core.engine import Decision, Event, Snapshot, Sweep, WakeupDelivered, decide, start
 from sagabus_core.errors import InvalidValue, SagabusError
-from sagabus_core.vocabulary import Control
 from sagabus_messages import OutboxRow
 from sagabus_orchestrator import recovery, rows, starts
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
@@ -155,21 +154,23 @@ class Desk:
                 self._sweep(work)
         entry = self._entries.get(work.saga_id) if self._early else None
         if entry is not None:
-            self._early.catch_up(entry, self._scene, self._take)
+            self._early.catch_up(entry, self._receive)
 
     def _result(self, work: ResultWork) -> None:
         entry = self._entries.get(work.saga_id)
         if entry is None or (self._recovering and result_problem(work, entry) is not None):
             self._early.add(work)  # its command may be issued later in this very batch
             return
-        saga = entry.snapshot
-        is_paused = saga.control is Control.PAUSED and not saga.status.is_terminal
-        decision = None if is_paused else self._decided(entry, received(work.body), saga)
-        if decision is None:
-            self._outcome.deferred.append(work)
-        else:
+        if self._receive(entry, work):
             self._outcome.results.append(work)
-            self._take(entry, decision, work.meta.traceparent)
+
+    def _receive(self, entry: Entry, work: ResultWork) -> bool:
+        """Apply an answer, or defer it; says whether it reached its saga."""
+        event, trace = received(work.body), work.meta.traceparent
+        if self._holds.receive(entry, event, self._scene, self._take, trace):
+            return True
+        self._outcome.deferred.append(work)
+        return False
 
     def _wake(self, work: WakeupWork) -> None:
         entry = self._entries.get(work.saga_id)
@@ -194,20 +195,10 @@ class Desk:
         self, entry: Entry, event: Event, saga: Snapshot, traceparent: str | None = None
     ) -> None:
         """Take what is due; paused by a hold instead, the saga still has it delivered."""
-        decision = self._decided(entry, event, saga)
+        decision = self._holds.decided(entry, event, saga, self._scene, self._take)
         if decision is None:
             decision = decide(entry.definition, entry.snapshot, event, self._scene.now_ms)
         self._take(entry, decision, traceparent)
-
-    def _decided(self, entry: Entry, event: Event, saga: Snapshot) -> Decision | None:
-        """Decide; None: a hold keeps back what would be issued, so the saga is paused now."""
-        decision = decide(entry.definition, saga, event, self._scene.now_ms)
-        hold = self._holds.stopping(saga, decision)
-        if hold is None:
-            return decision
-        self._take(entry, hold.pause(entry, self._scene.now_ms))
-        self._holds.note(hold, saga.saga_id)
-        return None
 
     def _take(self, entry: Entry, decision: Decision, traceparent: str | None = None) -> None:
         before = entry.snapshot.status

@@ -3,6 +3,7 @@
 OrchestratorError            root of this package
 ├── Refused                  an operation or start cannot be done as asked; nothing changed
 │   └── Held                 a hold keeps back the commands that an operation would issue
+├── TurnLost                 somebody else has taken over a piece of work
 ├── NotFound                 no such saga or definition for this tenant
 ├── RivalStart               another replica started the same saga meanwhile (retryable)
 ├── StaleCatalog             definitions changed since this replica loaded them (retryable)
@@ -23,6 +24,7 @@ __all__ = [
     "Refused",
     "RivalStart",
     "StaleCatalog",
+    "TurnLost",
 ]
 
 
@@ -40,6 +42,10 @@ class Held(Refused):
     def __init__(self, code: str, detail: str, hold_id: str = "") -> None:
         super().__init__(code, detail)
         self.hold_id = hold_id
+
+
+class TurnLost(OrchestratorError):
+    """Another replica works on this by now, or it was stopped: leave it alone."""
 
 
 class NotFound(OrchestratorError):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
+
+import asyncpg
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_core.engine import (
     Decision,
     ManagementEvent,
     ManualClose,
-    OperationKind,
+    Pause,
     Preview,
     Resume,
     decide,
@@ -18,7 +21,6 @@ from sagabus_core.engine import (
     required_permissions,
 )
 from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
-from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import Signer, Topics
 from sagabus_messages.errors import MessageError
 from sagabus_messages.strict_json import dump, load
@@ -28,45 +30,32 @@ from sagabus_orchestrator.audit.trail import Act, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.entry import Entry, Scene
 from sagabus_orchestrator.errors import NotFound, Refused
-from sagabus_orchestrator.holds import Holds, forget
+from sagabus_orchestrator.holds import Holds, forget, is_held
+from sagabus_orchestrator.operation_steps import (
+    catch_up,
+    check_revision,
+    decided,
+    unchanged,
+    unexpecting,
+)
+from sagabus_orchestrator.operation_terms import ANYTHING, Beside, OperationOutcome, Terms
 from sagabus_orchestrator.operation_text import describe, request_of
 from sagabus_orchestrator.recovery import EarlyResults, present
-from sagabus_orchestrator.works import Rejected, received, stored_record, stored_result
+from sagabus_orchestrator.works import (
+    Rejected,
+    received,
+    stored_record,
+    stored_result,
+)
 from sagabus_runtime import Tracing
 from sagabus_runtime.failpoints import reach
-from sagabus_store import Connection, Database, Queries, now_ms, outbox
+from sagabus_store import Connection, Database, Queries, outbox
 
-__all__ = ["OperationOutcome", "Operations"]
+__all__ = ["Beside", "OperationOutcome", "Operations", "Terms"]
 
 SQL = Queries("sagabus_orchestrator", "sql/operations.sql")
 SAGAS = Queries("sagabus_orchestrator", "sql/sagas.sql")
 KEY_MAX: Final = 128
-
-
-@dataclass(frozen=True, slots=True)
-class OperationOutcome:
-    """What an operation did; `repeated` if it had been done before under the same id."""
-
-    saga_id: str
-    kind: OperationKind
-    status: SagaStatus
-    revision: int
-    commands: tuple[str, ...]
-    repeated: bool = False
-
-    def __str__(self) -> str:
-        issued = f", issued {'; '.join(self.commands)}" if self.commands else ""
-        return f"{self.status}, revision {self.revision}{issued}"
-
-    def body(self) -> dict[str, object]:
-        """Return the stored form."""
-        return {
-            "saga_id": self.saga_id,
-            "kind": self.kind,
-            "status": self.status,
-            "revision": self.revision,
-            "commands": list(self.commands),
-        }
 
 
 class Operations:
@@ -91,7 +80,7 @@ class Operations:
     async def perform(
         self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
     ) -> OperationOutcome:
-        """Do an operation once. The same operation id again returns the first outcome.
+        """Do an operation once. The same operation id again returns the first outcome, for ever.
 
         Raises `NotFound` (also for another tenant's saga), `Refused` (`operation_id_reused`,
         `manual_close_disabled`, `invalid_operation`), from the engine `OperationRefused`
@@ -99,20 +88,24 @@ class Operations:
         changed then, and the audit tells of the refusal.
         """
         async with self._trail.refusals_of(operation_act(tenant, saga_id, event)):
-            return await self.attempt(tenant, saga_id, event, permit)
+            return await self.attempt(tenant, saga_id, event, Terms(permit))
 
     async def attempt(
-        self, tenant: str, saga_id: str, event: ManagementEvent, permit: Permit | None = None
+        self, tenant: str, saga_id: str, event: ManagementEvent, terms: Terms = ANYTHING
     ) -> OperationOutcome:
         """Do as `perform`, for a caller who keeps refusals in another place than the audit."""
         self._check(event)
         async with self._database.transaction() as conn:
-            entry = await self._lock(conn, tenant, saga_id)
+            locked = await rows.lock_sagas(conn, [saga_id])
+            if terms.beside is not None:
+                await terms.beside(conn)
+            # Before anything else: what was done stays answered, also once its saga is archived.
             earlier = await self._earlier(conn, tenant, saga_id, event)
             if earlier is not None:
                 return earlier
+            entry = await self._entry(conn, tenant, saga_id, locked)
             act = replace(operation_act(tenant, saga_id, event), workflow=entry.snapshot.workflow)
-            outcome = await self._apply(conn, entry, event, act, permit)
+            outcome = await self._apply(conn, entry, event, act, terms)
         entry.end_spans()
         return outcome
 
@@ -122,14 +115,21 @@ class Operations:
         """Return what the operation would do now; writes nothing. Raises as `perform` does."""
         self._check(event)
         async with self._database.transaction() as conn:
-            entry = await self._lock(conn, tenant, saga_id)
-            now = await now_ms(conn)
+            locked = await rows.lock_sagas(conn, [saga_id])
+            entry = await self._entry(conn, tenant, saga_id, locked)
+            here = await present(conn, [saga_id])
+            now = here.now_ms
             if permit is not None:
                 permit(required_permissions(entry.definition, entry.snapshot, event, now))
             if isinstance(event, Resume):
                 decide(entry.definition, entry.snapshot, event, now)
                 await self._apply_deferred(conn, entry, now, write=False)
-                event = _checked(event)
+                event = unexpecting(event)
+            if isinstance(event, Pause) and await is_held(conn, entry.snapshot):
+                check_revision(entry, event)
+                return unchanged(entry.snapshot)
+            decision = decide(entry.definition, entry.snapshot, event, now)
+            Holds.of(here.holds).check(entry.snapshot, decision)
             return preview(entry.definition, entry.snapshot, event, now)
 
     def _check(self, event: ManagementEvent) -> None:
@@ -148,11 +148,15 @@ class Operations:
                 "knows the status MANUALLY_CLOSED",
             )
 
-    async def _lock(self, conn: Connection, tenant: str, saga_id: str) -> Entry:
-        found = await rows.lock_sagas(conn, [saga_id])
-        if not found or found[0]["tenant"] != tenant:
-            raise NotFound("not_found", f"tenant {tenant!r} has no saga {saga_id}")
-        return rows.entry_of(found[0], self._watcher.current)
+    async def _entry(
+        self, conn: Connection, tenant: str, saga_id: str, locked: Sequence[asyncpg.Record]
+    ) -> Entry:
+        """Return the saga that was locked, if it is there to be changed."""
+        if locked and locked[0]["tenant"] == tenant:
+            return rows.entry_of(locked[0], self._watcher.current)
+        if await conn.fetchval(SQL["is_archived"], saga_id, tenant):
+            raise Refused("precondition_failed", f"saga {saga_id} has ended and is in the archive")
+        raise NotFound("not_found", f"tenant {tenant!r} has no saga {saga_id}")
 
     async def _earlier(
         self, conn: Connection, tenant: str, saga_id: str, event: ManagementEvent
@@ -163,15 +167,7 @@ class Operations:
             return None
         if (str(row["saga_id"]), row["request"]) != (saga_id, request_of(event)):
             raise _reused(event.operation.operation_id)
-        body = load(row["outcome"])
-        return OperationOutcome(
-            saga_id=body["saga_id"],
-            kind=OperationKind(body["kind"]),
-            status=SagaStatus(body["status"]),
-            revision=body["revision"],
-            commands=tuple(body["commands"]),
-            repeated=True,
-        )
+        return OperationOutcome.of(load(row["outcome"]))
 
     async def _apply(
         self,
@@ -179,33 +175,34 @@ class Operations:
         entry: Entry,
         event: ManagementEvent,
         act: Act,
-        permit: Permit | None,
+        terms: Terms,
     ) -> OperationOutcome:
         quotas = await rows.lock_quotas(conn, [entry.snapshot.tenant])
         here = await present(conn, [entry.snapshot.saga_id])
         now = here.now_ms
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
-        if permit is not None:
-            permit(permissions)
-        quotas.operate(entry.snapshot.tenant, now)
-        decision = decide(entry.definition, entry.snapshot, event, now)
+        terms.allow(permissions, quotas, entry.snapshot.tenant, now)
+        decision = await decided(conn, entry, event, now)
         scene, early = self._scene(now), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
             # What was seen and expected was the saga as it stood before the deferred results.
             early.letters += await self._apply_deferred(conn, entry, now, write=True)
-            decision = decide(entry.definition, entry.snapshot, _checked(event), now)
+            decision = decide(entry.definition, entry.snapshot, unexpecting(event), now)
             await forget(conn, entry.snapshot.saga_id)
-        Holds.of(here.holds).check(entry.snapshot, decision)
+        holds = Holds.of(here.holds)
+        holds.check(entry.snapshot, decision)
         entry.take(decision, scene)
         if isinstance(event, ManualClose):
             # Nobody can resume a closed saga: what waits for that is kept as evidence.
             early.letters += await self._apply_deferred(conn, entry, now, write=True)
-        early.catch_up(entry, scene, lambda entry, fate, trace: entry.take(fate, scene, trace))
+        deferred = catch_up(early, entry, scene, holds)
         if entry.ended:
             quotas.give_back(entry.snapshot.tenant)
         await rows.write_sagas(conn, [entry], now)
+        await rows.defer(conn, deferred, now)
+        await holds.write(conn, now)
         await early.write(conn, now)
         await rows.change_quotas(conn, quotas, now)
         await signals.leave(conn, event.kind, entry.metrics)
@@ -276,8 +273,3 @@ def _reused(operation_id: str) -> Refused:
         "operation_id_reused",
         f"operation id {operation_id!r} did something else before: choose a new one",
     )
-
-
-def _checked(event: Resume) -> Resume:
-    """Return a resume whose expected revision was found present."""
-    return replace(event, operation=replace(event.operation, expected_revision=None))

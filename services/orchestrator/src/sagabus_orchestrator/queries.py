@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +14,7 @@ from sagabus_core.engine import Snapshot, from_json
 from sagabus_core.errors import InvalidValue
 from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages.strict_json import parse_strict
+from sagabus_orchestrator import cursors
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.upkeep.body import ArchivedFact, unpack
 from sagabus_store import Connection, Database, Queries
@@ -147,7 +145,7 @@ class SagaReader:
         """
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidValue("invalid_limit", f"a page has 1 to {MAX_PAGE} sagas")
-        created_at, saga_id = _read_cursor(cursor) if cursor else (None, None)
+        created_at, saga_id = _read_cursor(cursor) if cursor is not None else (None, None)
         statuses = [status.value for status in wanted.statuses] if wanted.statuses else None
         async with self._database.connection() as conn:
             rows = await conn.fetch(
@@ -273,14 +271,9 @@ def _object(stored: bytes) -> dict[str, Any]:
 
 
 def _cursor_of(saga: SagaSummary) -> str:
-    text = f"{saga.created_at.astimezone(UTC).isoformat()} {saga.saga_id}"
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return cursors.written(f"{saga.created_at.astimezone(UTC).isoformat()} {saga.saga_id}")
 
 
 def _read_cursor(cursor: str) -> tuple[datetime, str]:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        created_at, _, saga_id = base64.urlsafe_b64decode(padded).decode().partition(" ")
-        return datetime.fromisoformat(created_at), str(uuid.UUID(saga_id))
-    except (ValueError, binascii.Error) as cause:
-        raise InvalidValue("invalid_cursor", "take the cursor from the page before") from cause
+    created_at, _, saga_id = cursors.read(cursor).partition(" ")
+    return cursors.moment(created_at), cursors.saga_id(saga_id)

@@ -16,20 +16,18 @@ from typing import Final, TypeAlias
 import asyncpg
 
 from sagabus_bus import Reason
-from sagabus_core.engine import Decision, decide
 from sagabus_core.errors import IllegalTransition, InvalidValue
 from sagabus_messages import Topics
 from sagabus_messages.errors import MessageError
 from sagabus_orchestrator import rows
 from sagabus_orchestrator.catalog import Catalog
 from sagabus_orchestrator.checks import result_problem, step_problem
-from sagabus_orchestrator.entry import Entry, Scene
+from sagabus_orchestrator.entry import Entry
 from sagabus_orchestrator.errors import RivalStart
 from sagabus_orchestrator.works import (
     Rejected,
     ResultWork,
     Work,
-    received,
     stored_record,
     stored_result,
 )
@@ -51,7 +49,8 @@ SQL = Queries("sagabus_orchestrator", "sql/recovery.sql")
 EARLY: Final = frozenset({"unknown_saga", "attempt_never_issued"})
 """Why an answer is not believed now, but may be once its command was issued again."""
 
-Take: TypeAlias = Callable[[Entry, Decision, str | None], None]
+Receive: TypeAlias = Callable[[Entry, ResultWork], object]
+"""Applies an answer to its saga, or defers it where that is paused or a hold pauses it now."""
 
 
 class RecoveryMode(StrEnum):
@@ -167,26 +166,22 @@ class EarlyResults:
     def _put(self, waiting: _Waiting) -> None:
         self._waiting.setdefault(waiting.work.saga_id, []).append(waiting)
 
-    def catch_up(self, entry: Entry, scene: Scene, take: Take) -> None:
-        """Apply, in the order in which they came, all answers whose command is issued by now."""
-        for waiting in self._due(entry):
-            work = waiting.work
-            event = received(work.body)
+    def catch_up(self, entry: Entry, receive: Receive) -> None:
+        """Hand on, in the order in which they came, all answers whose command is issued by now."""
+        for work in self._due(entry):
             try:
-                decision = decide(entry.definition, entry.snapshot, event, scene.now_ms)
+                receive(entry, work)
             except (IllegalTransition, InvalidValue) as error:
                 # The message at hand must not become poison for an old one that it set free.
                 self.letters.append(Rejected(work.record, Reason(error.code, error.detail)))
-                continue
-            take(entry, decision, work.meta.traceparent)
 
-    def _due(self, entry: Entry) -> Iterator[_Waiting]:
+    def _due(self, entry: Entry) -> Iterator[ResultWork]:
         waiting = self._waiting.get(entry.snapshot.saga_id, [])
         while found := next((w for w in waiting if result_problem(w.work, entry) is None), None):
             waiting.remove(found)
             if found.stored_id is not None:
                 self._done.append(found.stored_id)
-            yield found
+            yield found.work
 
     @property
     def kept(self) -> list[ResultWork]:

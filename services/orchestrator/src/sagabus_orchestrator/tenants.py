@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -106,11 +107,15 @@ class Tenants:
         return removed
 
     async def limits(
-        self, tenant: str | None = None, behind: str = "", limit: int = 1_000
+        self, tenants: Sequence[str] | None = None, behind: str = "", limit: int = 1_000
     ) -> list[Limit]:
-        """Return the limits of one tenant, or of all in tenant order, with their use now."""
+        """Return limits in tenant order with their use now: of at most `limit` tenants.
+
+        Those of `tenants` (None: all) behind a name. A tenant without a limit is left out.
+        """
+        scope = None if tenants is None else list(tenants)
         async with self._database.connection() as conn:
-            rows = await conn.fetch(SQL["limits"], tenant, behind, limit)
+            rows = await conn.fetch(SQL["limits"], scope, behind, limit)
             now = await now_ms(conn)
         return [_limit(row, now) for row in rows]
 

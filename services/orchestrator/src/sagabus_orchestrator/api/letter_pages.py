@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 
-from sagabus_core.errors import InvalidValue
-from sagabus_orchestrator import letters
+from sagabus_orchestrator import cursors, letters
 from sagabus_orchestrator.api.models.letters import LetterAnswer, LetterDetail, LetterPage
 from sagabus_orchestrator.letters import Letter, LetterFilter
 from sagabus_store import Database
@@ -43,16 +40,12 @@ async def read_letter(database: Database, letter_id: str) -> LetterDetail:
 
 def _cursor(letter: Letter) -> str:
     topic, partition, offset = letter.place
-    return base64.urlsafe_b64encode(f"{partition} {offset} {topic}".encode()).decode().rstrip("=")
+    return cursors.written(f"{partition} {offset} {topic}")
 
 
 def _place(cursor: str) -> tuple[str, int, int]:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        partition, offset, topic = base64.urlsafe_b64decode(padded).decode("ascii").split(" ", 2)
-        place = (topic, int(partition), int(offset))
-    except (ValueError, binascii.Error) as cause:
-        raise InvalidValue("invalid_cursor", "take the cursor from the page before") from cause
-    if not 0 <= place[1] < 2**31 or not 0 <= place[2] < 2**63 or "\0" in topic:
-        raise InvalidValue("invalid_cursor", "take the cursor from the page before")
-    return place
+    partition, _, rest = cursors.read(cursor).partition(" ")
+    offset, _, topic = rest.partition(" ")
+    if not topic:
+        raise cursors.malformed()
+    return topic, cursors.integer(partition, 2**31 - 1), cursors.integer(offset, 2**63 - 1)

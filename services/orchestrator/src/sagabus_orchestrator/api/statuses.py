@@ -20,7 +20,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
     ),
     401: (
         *("credentials_missing", "credentials_ambiguous", "token_invalid", "token_expired"),
-        "key_invalid",
+        *("key_invalid", "key_expired", "key_revoked"),
     ),
     403: (
         *("producer_mismatch", "manual_close_disabled", "permission_denied"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
+from typing import Final
 
-from sagabus_core.errors import InvalidValue
+from sagabus_orchestrator import cursors
 from sagabus_orchestrator.audit.fence import Fence
 
 __all__ = ["BEGINNING", "Cursor"]
 
-_MAX = 2**63 - 1
+_MAX: Final = 2**63 - 1
+_PARTS_OF_FENCE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +26,19 @@ class Cursor:
 
     def __str__(self) -> str:
         fence = self.fence or Fence(0, 0, 0)
-        text = f"{self.seq}.{fence.seq}.{fence.xid}.{fence.at_ms}"
-        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return cursors.written(f"{self.seq}.{fence.seq}.{fence.xid}.{fence.at_ms}")
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
         """Return what `str` wrote. Raises `InvalidValue` (`invalid_cursor`)."""
-        try:
-            padded = text + "=" * (-len(text) % 4)
-            parts = base64.urlsafe_b64decode(padded).decode("ascii").split(".")
-            seq, *fence = (int(part) for part in parts)
-            raised = Fence(*fence)
-        except (ValueError, TypeError, binascii.Error) as cause:
-            raise InvalidValue("invalid_cursor", "take the cursor from the page before") from cause
-        if not all(0 <= number <= _MAX for number in (seq, *fence)):
-            raise InvalidValue("invalid_cursor", "take the cursor from the page before")
-        return cls(seq, raised if raised.xid else None)
+        seq, *fence = (cursors.integer(part, _MAX) for part in cursors.read(text).split("."))
+        if len(fence) != _PARTS_OF_FENCE:
+            raise cursors.malformed()
+        raised = Fence(*fence)
+        found = cls(seq, raised if raised.xid else None)
+        if str(found) != text:
+            raise cursors.malformed()
+        return found
 
 
 BEGINNING = Cursor(0)

@@ -15,7 +15,7 @@ from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.rows import instant
 from sagabus_store import Database
 
-__all__ = ["MOST", "Bulks"]
+__all__ = ["MOST", "Bulks", "bulk_act"]
 
 MOST: Final = 1_000_000
 _PAGE: Final = 500
@@ -63,7 +63,7 @@ class Bulks:
         `invalid_operation`. Each saga is then changed in a transaction of its own, as by
         `Operations.perform`, under an operation id that derives from the bulk's and the saga's.
         """
-        act = _act("start", order, order.id)
+        act = _act("start", order, By(order.actor, order.reason, order.operation_id))
         async with self._trail.refusals_of(act):
             known = await self._known(order)
             if known is not None:
@@ -122,23 +122,34 @@ class Bulks:
         ]
 
     async def steer(
-        self, bulk_id: str, state: BulkState, by: By, tenants: Sequence[str] | None = None
+        self,
+        bulk_id: str,
+        state: BulkState,
+        by: By,
+        tenants: Sequence[str] | None = None,
+        permitted: frozenset[str] | None = None,
     ) -> Bulk:
         """Cancel, pause or go on with a bulk operation; what it has done stays done.
 
-        The batch under way ends first. Raises `NotFound`, `Refused` (`precondition_failed`).
+        At most the saga in hand is still changed. Whoever lets it go on answers for what it does
+        from then on, with the rights `permitted` (see `BulkOrder`). Raises `NotFound`, `Refused`
+        (`precondition_failed`).
         """
         known = await self.get(bulk_id, tenants)
-        act = _act(_VERB.get(state, str(state)), replace(known.order, actor=by.actor), bulk_id)
-        act = replace(act, by=by)
+        act = _act(_VERB.get(state, str(state)), known.order, by)
+        came_from = [each.value for each in _FROM.get(state, ())]
+        rights = None if permitted is None else sorted(permitted)
         async with self._trail.refusals_of(act):
             async with self._database.transaction() as conn:
-                came_from = [each.value for each in _FROM.get(state, ())]
-                changed = await conn.fetchval(SQL["steer_bulk"], bulk_id, state.value, came_from)
-                if changed is None:
-                    raise Refused("precondition_failed", f"the bulk operation is {known.state}")
-                await record(conn, act, f"{known.state} to {state}, {known.handled} sagas handled")
-            return await self.get(bulk_id, tenants)
+                handled = await conn.fetchval(
+                    SQL["steer_bulk"], bulk_id, state.value, came_from, by.actor, rights
+                )
+                if handled is not None:
+                    await record(conn, act, f"{known.state} to {state}, {handled} sagas handled")
+            found = await self.get(bulk_id, tenants)
+            if handled is None:
+                raise Refused("precondition_failed", f"the bulk operation is {found.state}")
+            return found
 
     async def list(
         self, limit: int, tenants: Sequence[str] | None = None, below: Bulk | None = None
@@ -173,16 +184,23 @@ def _is_visible(bulk: Bulk, tenants: Sequence[str] | None) -> bool:
     return bool(own) and set(own or ()) <= set(tenants)
 
 
-def _act(verb: str, order: BulkOrder, bulk_id: str) -> Act:
-    tenants = order.wanted.tenants or ()
+def bulk_act(
+    verb: str, kind: str, tenants: Sequence[str] | None, bulk_id: str, by: By, workflow: str = ""
+) -> Act:
+    """Return what is done to a bulk operation as the audit names it."""
     return Act(
         kind=f"bulk:{verb}",
-        by=By(order.actor, order.reason, order.operation_id),
+        by=by,
         subject=bulk_id,
-        permission=f"bulk:run saga:{order.kind}",
-        tenant=tenants[0] if len(tenants) == 1 else "",
-        workflow=order.wanted.workflow or "",
+        permission=f"bulk:run saga:{kind}",
+        tenant=tenants[0] if tenants is not None and len(tenants) == 1 else "",
+        workflow=workflow,
     )
+
+
+def _act(verb: str, order: BulkOrder, by: By) -> Act:
+    wanted = order.wanted
+    return bulk_act(verb, order.kind, wanted.tenants, order.id, by, wanted.workflow or "")
 
 
 def _check(order: BulkOrder) -> None:

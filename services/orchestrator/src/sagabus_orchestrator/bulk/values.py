@@ -15,6 +15,7 @@ import asyncpg
 from sagabus_core.canonical import canonical_bytes
 from sagabus_core.engine import Cancel, ManagementEvent, Operation, Pause, Resume, Retry
 from sagabus_core.vocabulary import Control, SagaStatus
+from sagabus_orchestrator.holds import PLATFORM
 
 __all__ = ["Bulk", "BulkFilter", "BulkKind", "BulkOrder", "BulkState", "Refusal"]
 
@@ -113,10 +114,15 @@ class BulkOrder:
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A bulk operation with its progress; `note` says why it waits, `is_overdue`: nobody works."""
+    """A bulk operation with its progress; `note` says why it waits, `is_overdue`: nobody works.
+
+    `answerable`: in whose name sagas are changed from now on, with the rights `order.permitted`:
+    whoever began it, or resumed it last.
+    """
 
     id: str
     order: BulkOrder
+    answerable: str
     state: BulkState
     position: str
     done: int
@@ -145,6 +151,7 @@ class Bulk:
         return cls(
             id=str(row["id"]),
             order=order,
+            answerable=row["answerable"] or order.actor,
             state=BulkState(row["state"]),
             position=str(row["position"]),
             created_at=row["created_at"],
@@ -160,7 +167,11 @@ class Bulk:
     def event(self, saga_id: str) -> ManagementEvent:
         """Return the operation on one saga; its id derives, so that a restart repeats nothing."""
         name = str(uuid.uuid5(uuid.UUID(self.id), saga_id))
-        operation = Operation(name, self.order.actor, f"{self.order.reason} (bulk {self.id})")
+        operation = Operation(name, self.answerable, f"{self.order.reason} (bulk {self.id})")
+        if self.order.wanted.tenants is None:
+            # One text in the journals of all tenants: who acts on all, and why, is in the audit.
+            reason = f"bulk operation of the platform (bulk {self.id})"
+            operation = Operation(name, PLATFORM, reason)
         match self.order.kind:
             case BulkKind.PAUSE:
                 return Pause(operation)

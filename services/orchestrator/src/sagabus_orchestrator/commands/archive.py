@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from prometheus_client import CollectorRegistry
 
-from sagabus_cli import current_output
+from sagabus_cli import Progress, current_output
 from sagabus_orchestrator.commands.session import with_database
 from sagabus_orchestrator.upkeep.archive import (
     Archive,
@@ -23,7 +23,8 @@ __all__ = ["app"]
 app = typer.Typer(
     no_args_is_help=True,
     help="Move ended sagas to the archive; drop old journals.\n\n"
-    "Works on the database itself, not through the API.",
+    "Upkeep of the orchestrator's database itself, not through the API, which has no right to\n"
+    "remove anything.",
 )
 
 
@@ -39,10 +40,11 @@ def run(
     async def work(database: Database) -> int:
         policy = ArchivePolicy(after_days, batch)
         archive = Archive(database, UpkeepEvents(CollectorRegistry()), policy)
-        moved = last = await archive.move(after_days)
+        progress, moved, last = Progress("sagas"), 0, batch
         while last == batch:
             last = await archive.move(after_days)
             moved += last
+            progress.advance(last)
         return moved
 
     moved = with_database(work)

@@ -57,8 +57,8 @@ def doctor(
 ) -> None:
     """Check topics, retention, migrations, roles, clocks, outboxes, groups and stuck sagas.
 
-    Exit code 1 if a check failed; warnings alone do not fail. Works on the database itself, not
-    through the API.
+    Exit code 1 if a check failed; warnings alone do not fail. Asks every database
+    and Kafka itself, not through the API, so that it works when nothing else does.
     """
     readers = chosen_readers(group)
     checks = asyncio.run(_examine(_others(database or []), role or [], inbox_days, readers))

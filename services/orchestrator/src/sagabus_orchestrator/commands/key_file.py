@@ -7,37 +7,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sagabus_cli import Refused, UsageError
-from sagabus_orchestrator.api.identity import (
-    ApiKey,
-    ApiKeys,
-    KeyRequest,
-    KeyText,
-    KeyVerifier,
-    Principal,
-)
-from sagabus_orchestrator.errors import Refused as Taken
-from sagabus_store import Database
+from sagabus_cli import NotPermitted, Refused, UsageError
+from sagabus_core.errors import SagabusError
+from sagabus_orchestrator.api.identity import KeyRequest, read_key_text
+from sagabus_orchestrator.commands.office import Document, Office
 
 __all__ = ["key_in_file"]
 
 _NAMES_TRIED: Final = 1_000
+_PAGE: Final = 1_000
 
 
-async def key_in_file(
-    database: Database, request: KeyRequest, by: Principal, file: Path
-) -> tuple[str, bool]:
+def key_in_file(
+    office: Office, request: KeyRequest, reason: str, file: Path
+) -> tuple[str | None, bool]:
     """Return the name of the key in `file` and whether it was made now.
 
-    A file whose key counts is left alone. Else a new key goes there, readable by its owner alone;
-    where the name was used before, a number is added.
+    A file whose key counts is left alone; the name of one that the caller may not list is None.
+    Else a new key goes there, readable by its owner alone; where the name was used before, a
+    number is added.
     """
-    name = await _name_of_valid(database, _read(file))
-    if name is not None:
-        return name, False
-    key, text = await _create(ApiKeys(database), request, by)
-    _write(file, text.reveal())
-    return key.name, True
+    text = _read(file)
+    if read_key_text(text) is not None and office.key_counts(text):
+        return _name_of(office, text), False
+    _require_writable(file)
+    made = _create(office, request, reason)
+    _write(file, made["key"])
+    return str(made["name"]), True
 
 
 def _read(file: Path) -> str:
@@ -49,20 +45,37 @@ def _read(file: Path) -> str:
         raise UsageError("unreadable_file", f"cannot read {file}") from cause
 
 
-async def _name_of_valid(database: Database, text: str) -> str | None:
-    found = await KeyVerifier(database).judge(text)
-    return found.actor.removeprefix("key:") if isinstance(found, Principal) else None
+def _name_of(office: Office, text: str) -> str | None:
+    key, cursor = read_key_text(text), None
+    while key is not None:
+        try:
+            page = office.keys(_PAGE, cursor)
+        except NotPermitted:
+            return None  # whoever may make keys need not be allowed to list them
+        for each in page["keys"]:
+            if each["id"] == key.id:
+                return str(each["name"])
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return None
+    return None
 
 
-async def _create(keys: ApiKeys, request: KeyRequest, by: Principal) -> tuple[ApiKey, KeyText]:
+def _create(office: Office, request: KeyRequest, reason: str) -> Document:
     for number in range(1, _NAMES_TRIED):
         name = request.name if number == 1 else f"{request.name}-{number}"
         try:
-            return await keys.create(replace(request, name=name), by)
-        except Taken as error:
+            return office.create_key(replace(request, name=name), reason)
+        except SagabusError as error:
             if error.code != "key_name_taken":
                 raise
     raise Refused("key_name_taken", f"too many keys are named like {request.name}")
+
+
+def _require_writable(file: Path) -> None:
+    """Raise before a key is made that could not be kept."""
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        raise UsageError("unwritable_file", f"cannot write {file}: choose another --file")
 
 
 def _write(file: Path, text: str) -> None:

@@ -8,12 +8,10 @@ from typing import Annotated, Final
 import typer
 
 from sagabus_cli import UsageError, current_output
-from sagabus_orchestrator.api.models.quotas import LimitAnswer
 from sagabus_orchestrator.commands.office import Document, Limited, open_office
-from sagabus_orchestrator.commands.session import with_database
 from sagabus_orchestrator.commands.text import moment
 from sagabus_orchestrator.quotas import OPERATION, START
-from sagabus_orchestrator.tenants import MINUTE_MS, Tenants
+from sagabus_orchestrator.tenants import MINUTE_MS
 
 __all__ = ["app"]
 
@@ -83,28 +81,30 @@ def show(tenant: Tenant) -> None:
 
 @app.command("list")
 def list_limits(
-    behind: Annotated[str, typer.Option(help="Go on behind this tenant.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Tenants of one page.")] = 1_000,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Tenants of one page.")] = 100,
+    cursor: Annotated[str | None, typer.Option(help="Go on after a page: its next cursor.")] = None,
 ) -> None:
-    """List the limits of all tenants; a tenant without one is not limited.
-
-    Works on the database itself, not through the API.
-    """
-    found = with_database(lambda database: Tenants(database).limits(None, behind, limit))
-    rows = [{"tenant": each.tenant, **LimitAnswer.of(each).model_dump()} for each in found]
-    current_output().table(
-        {"limits": rows}, _COLUMNS, list(map(_row, rows)), "no tenant is limited"
-    )
+    """List the limits of all tenants; a tenant without one is not limited."""
+    with open_office() as office:
+        page = office.quotas(cursor or "", limit)
+    output = current_output()
+    rows = [row for quota in page["quotas"] for row in _rows(quota)]
+    output.table(page, _COLUMNS, rows, "no tenant is limited")
+    if page["next_cursor"]:
+        output.note(f"more: --cursor {page['next_cursor']}")
 
 
 def _tell(quota: Document) -> None:
-    tenant = quota["tenant"]
-    rows = [_row({"tenant": tenant, **each}) for each in quota["limits"]]
-    current_output().table(quota, _COLUMNS, rows, f"the tenant {tenant} is not limited")
+    empty = f"the tenant {quota['tenant']} is not limited"
+    current_output().table(quota, _COLUMNS, _rows(quota), empty)
 
 
-def _row(each: Document) -> tuple[str, ...]:
+def _rows(quota: Document) -> list[tuple[str, ...]]:
+    return [_row(quota["tenant"], each) for each in quota["limits"]]
+
+
+def _row(tenant: str, each: Document) -> tuple[str, ...]:
     window = "-" if each["window_ms"] is None else f"{each['window_ms'] / 1000:g} s"
     until = each["resets_at"]
     resets = "-" if until is None else f"{moment(until):%Y-%m-%d %H:%M:%S}"
-    return (each["tenant"], each["action"], str(each["most"]), str(each["used"]), window, resets)
+    return (tenant, each["action"], str(each["most"]), str(each["used"]), window, resets)

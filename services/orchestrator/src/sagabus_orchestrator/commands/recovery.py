@@ -16,7 +16,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     help="What stayed behind after a restored database was caught up.\n\n"
-    "Works on the database itself, not through the API.",
+    "Works on the restored database itself, not through the API, which may not be open yet.",
 )
 
 

@@ -61,7 +61,7 @@ def list_sagas(asked: _Asked) -> None:
 
     with open_office() as office:
         if asked.watch:
-            watch_page(lambda: office.sagas(wanted), draw)
+            watch_page(office, wanted, lambda: office.sagas(wanted), draw)
         draw(current_output(), office.sagas(wanted))
 
 

@@ -35,7 +35,7 @@ def verify(
     Exit code 1 if a chain is broken; its first broken link is named. Heads that the lifecycle
     topic no longer keeps cannot be compared; how many is told.
 
-    Works on the database itself, not through the API.
+    Reads the database and Kafka themselves, not through the API, so that it trusts no process.
     """
     if (saga is not None) + (since is not None) + everything != 1:
         raise UsageError("usage", "name one saga, or --since a time, or --all")

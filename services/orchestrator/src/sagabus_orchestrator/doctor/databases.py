@@ -67,13 +67,22 @@ async def examine_database(
         checks += await _dead_letters(conn)
         writer = await held_by(conn, 0)
         checks.append(judge_writer(writer.pid, writer.application, writer.age_ms))
-        overdue = int(await conn.fetchval(BULK["overdue_bulks"]))
-        mend = "start an orchestrator, or cancel them: sagabus bulk list"
+        bulks = await conn.fetchrow(BULK["waiting_bulks"])
         held = await conn.fetchrow(HOLDS["count_holds"])
         checks.append(judge_holds(held["holds"], held["sagas"]) if held else judge_holds(0, 0))
-        checks.append(judge_count("bulk", overdue, "bulk operations that nobody works on", mend))
+        checks += _bulks(0, 0) if bulks is None else _bulks(bulks["overdue"], bulks["paused"])
         outbox, topics = await examine_outbox(conn, "orchestrator")
     return [*checks, *outbox], topics
+
+
+def _bulks(overdue: int, paused: int) -> list[Check]:
+    mend = "start an orchestrator, or cancel them: sagabus bulk list"
+    checks = [judge_count("bulk", overdue, "bulk operations that nobody works on", mend)]
+    if paused:  # somebody's intention, or stopped by the system: the note of each says which
+        mend = "sagabus bulk list; resume or cancel them"
+        what = "bulk operations are paused"
+        checks.append(judge_count("bulk-paused", paused, what, mend, Level.WARN))
+    return checks
 
 
 async def examine_outbox(conn: Connection, name: str) -> Examined:

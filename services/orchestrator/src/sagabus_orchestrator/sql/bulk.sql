@@ -45,10 +45,20 @@ order by created_at desc, id desc
 limit $4
 
 -- name: steer_bulk
--- Change the state of a bulk operation that is in one of the states $3; returns it if it was.
-update bulk set state = $2, due_at = clock_timestamp(), updated_at = clock_timestamp(), note = ''
+-- Change the state of a bulk operation that is in one of the states $3; if it was, returns how many
+-- sagas are done with. Whoever lets it run answers for the rest ($4), with the rights $5.
+update bulk
+set state = $2, due_at = clock_timestamp(), updated_at = clock_timestamp(), note = '',
+    answerable = case when $2 = 'running' then $4 else answerable end,
+    permitted = case when $2 = 'running' then $5::text[] else permitted end
 where id = $1 and state = any($3::text[])
-returning state
+returning done + refused + failed
+
+-- name: stop_bulk
+-- Pause a bulk operation that may not, or cannot, go on, and note why; as steer_bulk, if it ran.
+update bulk set state = 'paused', note = $3, updated_at = clock_timestamp()
+where id = $1 and turn = $2 and state = 'running'
+returning done + refused + failed
 
 -- name: take_bulk
 -- Begin a batch of the bulk operation that waits for longest; nobody else does for $1 ms.
@@ -60,22 +70,39 @@ where id = (
 )
 returning *, false as is_overdue
 
--- name: give_bulk_back
--- Note how far a bulk operation came, unless the turn was lost; one that was cancelled or paused
--- meanwhile stays so.
-update bulk
-set position = $3, done = done + $4, refused = refused + $5, failed = failed + $6, note = $8,
-    state = case when state = 'running' and $9 then 'done' else state end,
-    due_at = clock_timestamp() + $7::bigint * interval '1 millisecond',
-    updated_at = clock_timestamp()
-where id = $1 and turn = $2
-returning state
+-- name: note_done
+-- Count a saga in the transaction that changes it: none is counted twice, or changed and not
+-- counted. Nothing is returned if the turn was lost, the bulk operation does not run any more, or
+-- the saga was counted before.
+update bulk set position = $3, done = done + 1, updated_at = clock_timestamp()
+where id = $1 and turn = $2 and state = 'running' and position < $3
+returning id
 
--- name: note_refusals
--- Keep which sagas could not be changed, and why.
-insert into bulk_refusal (bulk_id, saga_id, business_key, code, detail)
-select $1, * from unnest($2::uuid[], $3::text[], $4::text[], $5::text[])
-on conflict do nothing
+-- name: note_refusal
+-- Count a saga that could not be changed ($7: for no reason of its own), and keep why; as note_done.
+with counted as (
+    update bulk
+    set position = $3, refused = refused + 1 - $7::boolean::int,
+        failed = failed + $7::boolean::int, updated_at = clock_timestamp()
+    where id = $1 and turn = $2 and state = 'running' and position < $3
+    returning id
+), kept as (
+    insert into bulk_refusal (bulk_id, saga_id, business_key, code, detail)
+    select id, $3::uuid, $4, $5, $6 from counted
+    on conflict do nothing
+)
+select id from counted
+
+-- name: give_bulk_back
+-- Say how far a bulk operation has looked ($3; null: as far as was noted), whether that was all,
+-- and when and why ($4, $5) it goes on; nothing if the turn was lost or it does not run any more.
+update bulk
+set position = coalesce($3, position), note = $5,
+    state = case when $6 then 'done' else state end,
+    due_at = clock_timestamp() + $4::bigint * interval '1 millisecond',
+    updated_at = clock_timestamp()
+where id = $1 and turn = $2 and state = 'running'
+returning state
 
 -- name: refusals
 -- Return the sagas that a bulk operation could not change, by id, behind $2.
@@ -83,7 +110,10 @@ select saga_id, business_key, code, detail from bulk_refusal
 where bulk_id = $1 and saga_id > $2
 order by saga_id limit $3
 
--- name: overdue_bulks
--- Count running bulk operations that nobody works on.
-select count(*) from bulk
-where state = 'running' and due_at < clock_timestamp() - interval '60 seconds'
+-- name: waiting_bulks
+-- Count running bulk operations that nobody works on, and those that are paused or were stopped.
+select count(*) filter (
+           where state = 'running' and due_at < clock_timestamp() - interval '60 seconds'
+       ) as overdue,
+       count(*) filter (where state = 'paused') as paused
+from bulk where state in ('running', 'paused')

@@ -9,3 +9,7 @@ insert into operation (tenant, operation_id, saga_id, kind, actor, reason, reque
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 on conflict do nothing
 returning operation_id
+
+-- name: is_archived
+-- Say whether a saga of this tenant was archived.
+select exists (select from archived_saga where id = $1 and tenant = $2)

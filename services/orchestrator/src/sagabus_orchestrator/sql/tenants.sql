@@ -28,7 +28,7 @@ set most = excluded.most, window_ms = excluded.window_ms,
 delete from action_rate where tenant = $1 and action = $2 returning tenant
 
 -- name: limits
--- Return every limit with its use, of tenant $1 or (null) of at most $3 tenants behind $2.
+-- Return every limit with its use, of at most $3 tenants behind $2 among $1 (null: all).
 with limits as (
     select tenant, 'running' as action, max_active as most, 0::bigint as window_ms,
            0::bigint as window_no, active as used
@@ -37,7 +37,7 @@ with limits as (
     select tenant, action, most, window_ms, window_no, used from action_rate
 ), named as (
     select distinct tenant from limits
-    where ($1::text is null or tenant = $1) and tenant > $2
+    where ($1::text[] is null or tenant = any ($1)) and tenant > $2
     order by tenant limit $3
 )
 select l.* from limits l join named n using (tenant) order by l.tenant, l.action

@@ -11,6 +11,7 @@ from sagabus_core import ids
 from sagabus_core.definitions import Definition
 from sagabus_messages import unpack_headers
 from sagabus_orchestrator.catalog import GLOBAL, Catalog, DefinitionRef
+from sagabus_orchestrator.holds import ALL, PLATFORM
 from sagabus_orchestrator.holds import SQL as HOLDS
 from sagabus_orchestrator.queries import SagaDetail
 from sagabus_orchestrator.readers import Readers
@@ -97,12 +98,14 @@ class Gatherer:
 async def _paused(conn: Connection, saga_id: str) -> Told | None:
     """Return who paused a saga last: an operator, or by way of a hold."""
     hold = await conn.fetchrow(HOLDS["hold_of"], saga_id)
-    if hold is not None and hold["is_released"]:
-        reason = f"{hold['reason']} (released: it goes on within seconds)"
-        return Told(hold["actor"], reason, hold["held_at"])
     if hold is not None:
-        name = f"{hold['target']} {hold['name']}"
-        return Told(hold["actor"], hold["reason"], hold["held_at"], name)
+        # Tenants read this: who acts on all of them, and why, is the business of the platform.
+        own = (hold["actor"], hold["reason"])
+        actor, reason = (PLATFORM, "held by the platform") if hold["tenant"] == ALL else own
+        if hold["is_released"]:
+            reason = f"{reason} (released: it goes on within seconds)"
+            return Told(actor, reason, hold["held_at"])
+        return Told(actor, reason, hold["held_at"], f"{hold['target']} {hold['name']}")
     pause = await conn.fetchrow(SQL["last_pause"], saga_id)
     return Told(pause["actor"], pause["reason"], pause["recorded_at"]) if pause else None
 

@@ -32,7 +32,7 @@ __all__ = ["app"]
 app = typer.Typer(
     no_args_is_help=True,
     help="Parked keys: look at them, redrive, discard.\n\n"
-    "Works on the database itself, not through the API.",
+    "Works on the outboxes of all services themselves, not through the API, which sees one.",
 )
 
 T = TypeVar("T")

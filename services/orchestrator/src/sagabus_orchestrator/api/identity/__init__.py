@@ -26,6 +26,7 @@ from sagabus_orchestrator.api.identity.principal import (
     Principal,
     TenantScope,
 )
+from sagabus_orchestrator.api.identity.standing import KeyRights, engine_rights
 from sagabus_orchestrator.api.identity.tokens import TokenVerifier
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "IdentitySettings",
     "IdentityUnavailable",
     "KeyRequest",
+    "KeyRights",
     "KeyText",
     "KeyVerifier",
     "OidcIssuer",
@@ -52,6 +54,7 @@ __all__ = [
     "TenantScope",
     "TokenVerifier",
     "Unauthenticated",
+    "engine_rights",
     "open_authenticator",
     "permissions_of",
     "read_key_text",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hmac
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 import asyncpg
@@ -15,16 +16,22 @@ from sagabus_orchestrator.api.identity.errors import Unauthenticated
 from sagabus_orchestrator.api.identity.key_text import hash_secret, read_key_text
 from sagabus_orchestrator.api.identity.keys import SQL
 from sagabus_orchestrator.api.identity.permissions import Permission, permissions_of
-from sagabus_orchestrator.api.identity.principal import Principal, TenantScope
+from sagabus_orchestrator.api.identity.principal import KEY_ACTOR, Principal, TenantScope
 from sagabus_runtime import get_logger
 from sagabus_store import Database
 
-__all__ = ["KeyVerifier"]
+__all__ = ["KeyVerifier", "principal_of"]
 
 log = get_logger()
 
 CACHED_MAX: Final = 10_000
 _NOBODY: Final = bytes(32)
+_TOLD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "key_expired": "this API key is genuine and too old: it has expired",
+        "key_revoked": "this API key is genuine and was revoked",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +61,18 @@ class KeyVerifier:
         self._cached: OrderedDict[str, _Found] = OrderedDict()
 
     async def verify(self, text: str) -> Principal:
-        """Return the caller. Raises `Unauthenticated` (`key_invalid`), `StoreUnavailable`."""
+        """Return the caller.
+
+        Raises `Unauthenticated`: `key_expired` and `key_revoked` tell only whoever proves to hold
+        the secret, everybody else hears `key_invalid`. Raises `StoreUnavailable`.
+        """
         found = await self.judge(text)
         if isinstance(found, Principal):
             return found
         key = read_key_text(text)
         log.info("identity.refused", reason=found, key=key.id if key else None)
+        if found in _TOLD:
+            raise Unauthenticated(found, _TOLD[found])
         raise Unauthenticated("key_invalid", "the API key does not count here")
 
     async def judge(self, text: str) -> Principal | str:
@@ -69,7 +82,7 @@ class KeyVerifier:
             return "key_malformed"
         found = self._remembered(key.id) or await self._look_up(key.id)
         if not hmac.compare_digest(found.secret_sha256, hash_secret(key)):
-            return found.trouble or "key_wrong"
+            return "key_unknown" if found.secret_sha256 is _NOBODY else "key_wrong"
         if found.principal is None:
             return found.trouble
         if found.use_unnoted:
@@ -103,11 +116,15 @@ def _found(row: asyncpg.Record | None, until: float) -> _Found:
     if row["revoked"] or row["expired"]:
         trouble = "key_revoked" if row["revoked"] else "key_expired"
         return _Found(row["secret_sha256"], None, trouble, until)
+    return _Found(row["secret_sha256"], principal_of(row), "", until, row["use_unnoted"])
+
+
+def principal_of(row: asyncpg.Record) -> Principal:
+    """Return the caller that the bearer of a key is, by its row."""
     known = {permission.value: permission for permission in Permission}
     extra = {known[name] for name in row["permissions"] if name in known}
-    principal = Principal(
-        actor=f"key:{row['name']}",
+    return Principal(
+        actor=f"{KEY_ACTOR}{row['name']}",
         permissions=permissions_of(row["roles"]) | extra,
         tenants=TenantScope(frozenset(row["tenants"]), row["all_tenants"]),
     )
-    return _Found(row["secret_sha256"], principal, "", until, row["use_unnoted"])

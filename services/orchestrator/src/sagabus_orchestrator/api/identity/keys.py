@@ -15,14 +15,17 @@ from sagabus_orchestrator.api.identity.errors import PermissionDenied
 from sagabus_orchestrator.api.identity.key_text import KeyText, hash_secret, new_key_text
 from sagabus_orchestrator.api.identity.permissions import Permission, Role, permissions_of
 from sagabus_orchestrator.api.identity.principal import Principal, TenantScope
+from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_store import Database, Queries
 
-__all__ = ["SQL", "ApiKey", "ApiKeys", "KeyRequest"]
+__all__ = ["MAX_LIFE", "NAME_PATTERN", "SQL", "ApiKey", "ApiKeys", "KeyRequest"]
 
 SQL = Queries("sagabus_orchestrator", "sql/api_keys.sql")
 MAX_LIFE: Final = timedelta(days=3_650)
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
+NAME_PATTERN: Final = r"[a-z0-9][a-z0-9.-]{0,62}"
+NOBODY: Final = TenantScope()
+_NAME: Final = re.compile(NAME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,11 @@ class ApiKeys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._trail = Trail(database)
 
-    async def create(self, request: KeyRequest, by: Principal) -> tuple[ApiKey, KeyText]:
+    async def create(
+        self, request: KeyRequest, by: Principal, reason: str = ""
+    ) -> tuple[ApiKey, KeyText]:
         """Keep a new key and return it with its secret, which nobody can learn again.
 
         Names are used once, for ever: they are the actor of audit facts. Raises `Refused`
@@ -72,51 +78,79 @@ class ApiKeys:
         do more than the one who makes it.
         """
         by.require(Permission.KEY_CREATE)
-        _check(request)
         _check_within(request, by)
+        act = _act(Permission.KEY_CREATE, request.name, request.tenants, By(by.actor, reason))
         text = new_key_text()
-        async with self._database.transaction() as conn:
-            row = await conn.fetchrow(
-                SQL["insert_key"],
-                text.id,
-                request.name,
-                hash_secret(text),
-                sorted(request.roles),
-                sorted(request.permissions),
-                sorted(request.tenants.names),
-                request.tenants.everyone,
-                by.actor,
-                request.lives,
-            )
-        if row is None:
-            raise Refused("key_name_taken", f"a key named {request.name!r} exists or existed")
-        return _key_of(row), text
+        async with self._trail.refusals_of(act):
+            _check(request)
+            async with self._database.transaction() as conn:
+                row = await conn.fetchrow(
+                    SQL["insert_key"],
+                    text.id,
+                    request.name,
+                    hash_secret(text),
+                    sorted(request.roles),
+                    sorted(request.permissions),
+                    sorted(request.tenants.names),
+                    request.tenants.everyone,
+                    by.actor,
+                    request.lives,
+                )
+                if row is None:
+                    detail = f"a key named {request.name!r} exists or existed: choose another name"
+                    raise Refused("key_name_taken", detail)
+                key = _key_of(row)
+                await record(conn, act, _said(key))
+        return key, text
 
-    async def list(self, by: Principal) -> list[ApiKey]:
-        """Return the keys of the caller's tenants, by name; expired and revoked ones too."""
+    async def list(self, by: Principal, limit: int, behind: str = "") -> list[ApiKey]:
+        """Return at most `limit` keys of the caller's tenants by name, those behind a name.
+
+        Expired and revoked ones are among them.
+        """
         by.require(Permission.KEY_READ)
+        scope = by.tenants.as_filter()
         async with self._database.connection() as conn:
-            return [
-                _key_of(row) for row in await conn.fetch(SQL["list_keys"], by.tenants.as_filter())
-            ]
+            return list(map(_key_of, await conn.fetch(SQL["list_keys"], scope, behind, limit)))
 
-    async def revoke(self, name: str, by: Principal) -> ApiKey:
-        """Let a key count no longer: at once here, in every replica after its cache's bound.
+    async def revoke(self, name: str, by: Principal, reason: str = "") -> ApiKey:
+        """Let a key count no longer, in every process once its cache's bound has passed.
 
         A second time changes nothing. Raises `NotFound`, also for a key of other tenants.
         """
         by.require(Permission.KEY_REVOKE)
-        async with self._database.transaction() as conn:
-            row = await conn.fetchrow(SQL["revoke_key"], name, by.tenants.as_filter(), by.actor)
-        if row is None:
-            raise NotFound("not_found", f"there is no key {name!r}")
-        return _key_of(row)
+        scope, who = by.tenants.as_filter(), By(by.actor, reason)
+        async with self._trail.refusals_of(_act(Permission.KEY_REVOKE, name, NOBODY, who)):
+            async with self._database.transaction() as conn:
+                row = await conn.fetchrow(SQL["revoke_key"], name, scope, by.actor)
+                if row is not None:
+                    key = _key_of(row)
+                    act = _act(Permission.KEY_REVOKE, name, key.tenants, who)
+                    await record(conn, act, f"{name} counts no longer")
+                    return key
+                row = await conn.fetchrow(SQL["find_named"], name, scope)
+            if row is None:
+                raise NotFound("not_found", f"there is no key {name!r}")
+            return _key_of(row)
+
+
+def _act(kind: Permission, name: str, tenants: TenantScope, by: By) -> Act:
+    alone = len(tenants.names) == 1 and not tenants.everyone
+    return Act(kind=kind, by=by, subject=name, tenant=min(tenants.names) if alone else "")
+
+
+def _said(key: ApiKey) -> str:
+    """Return what the audit keeps of a new key: all but its secret."""
+    tenants = "all tenants" if key.tenants.everyone else ", ".join(sorted(key.tenants.names))
+    until = f"until {key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else "until it is revoked"
+    return f"{', '.join((*key.roles, *key.permissions))} for {tenants}, {until}"
 
 
 def _check(request: KeyRequest) -> None:
     if _NAME.fullmatch(request.name) is None:
         raise Refused(
-            "invalid_key_request", "the name takes lower-case letters, digits, dots and hyphens"
+            "invalid_key_request",
+            "the name takes 1 to 63 lower-case letters, digits, dots and hyphens",
         )
     if not request.granted:
         raise Refused("invalid_key_request", "the key could do nothing: give it a role")

@@ -22,7 +22,7 @@ __all__ = [
 class Permission(StrEnum):
     """The right to one operation, within the tenants of whoever holds it.
 
-    The text is what `sagabus keys create --permission` and audit facts say.
+    The text is what `sagabus keys create --grant` and audit facts say.
     """
 
     SAGA_START = "saga:start"
@@ -56,6 +56,7 @@ class Permission(StrEnum):
     AUDIT_READ = "audit:read"
     QUOTA_READ = "quota:read"
     QUOTA_SET = "quota:set"
+    """Counts for whoever holds all tenants alone: whoever is limited does not lift the limit."""
     KEY_READ = "key:read"
     KEY_CREATE = "key:create"
     KEY_REVOKE = "key:revoke"

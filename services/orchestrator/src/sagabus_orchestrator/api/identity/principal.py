@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from sagabus_orchestrator.api.identity.errors import PermissionDenied
 from sagabus_orchestrator.api.identity.permissions import Permission
 
-__all__ = ["ALL_TENANTS", "Authenticator", "Principal", "TenantScope"]
+__all__ = ["ALL_TENANTS", "KEY_ACTOR", "Authenticator", "Principal", "TenantScope"]
+
+KEY_ACTOR: Final = "key:"
+"""How the actor of an API key begins; its name follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class Principal:
     def require_all_tenants(self) -> None:
         """Return if every tenant is the caller's; else raise `PermissionDenied`.
 
-        For what touches everybody: definitions for all tenants, a participant on hold.
+        For what touches everybody (definitions for all tenants, a participant on hold), and for
+        the limits of tenants, which the limited do not set.
         """
         if not self.tenants.everyone:
             raise PermissionDenied("permission_denied", "this concerns all tenants")

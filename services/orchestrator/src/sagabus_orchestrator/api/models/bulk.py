@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from sagabus_core.vocabulary import Control, SagaStatus
+from sagabus_orchestrator import cursors
 from sagabus_orchestrator.api.models.fields import (
     Answer,
     InstantIn,
@@ -12,11 +13,10 @@ from sagabus_orchestrator.api.models.fields import (
     Key,
     Name,
     Question,
-    SagaId,
     Text,
     at,
 )
-from sagabus_orchestrator.bulk import Bulk, BulkKind, BulkState
+from sagabus_orchestrator.bulk import Bulk, BulkFilter, BulkKind, BulkState
 from sagabus_orchestrator.bulk.bulks import MOST
 from sagabus_orchestrator.bulk.values import Refusal
 
@@ -70,7 +70,7 @@ class BulkListQuestion(Question):
     """How many, and from where on."""
 
     limit: int = Field(default=50, ge=1, le=500)
-    cursor: SagaId | None = None
+    cursor: str | None = Field(default=None, max_length=cursors.MOST)
     """Goes on after a page: its `next_cursor`."""
 
 
@@ -78,8 +78,37 @@ class RefusalsQuestion(Question):
     """How many, and from where on."""
 
     limit: int = Field(default=100, ge=1, le=1_000)
-    cursor: SagaId | None = None
+    cursor: str | None = Field(default=None, max_length=cursors.MOST)
     """Goes on after a page: its `next_cursor`."""
+
+
+class BulkFilterAnswer(Answer):
+    """Which sagas are meant; null does not restrict."""
+
+    tenants: list[str] | None
+    workflow: str | None
+    statuses: list[SagaStatus] | None
+    key_prefix: str | None
+    control: Control | None
+    since: InstantText | None
+    until: InstantText | None
+    participant: str | None
+    step: str | None
+
+    @classmethod
+    def of(cls, wanted: BulkFilter) -> BulkFilterAnswer:
+        """Return a filter as callers see it."""
+        return cls(
+            tenants=None if wanted.tenants is None else list(wanted.tenants),
+            workflow=wanted.workflow,
+            statuses=None if wanted.statuses is None else list(wanted.statuses),
+            key_prefix=wanted.key_prefix,
+            control=wanted.control,
+            since=None if wanted.since is None else at(wanted.since),
+            until=None if wanted.until is None else at(wanted.until),
+            participant=wanted.participant,
+            step=wanted.step,
+        )
 
 
 class BulkAnswer(Answer):
@@ -87,6 +116,7 @@ class BulkAnswer(Answer):
 
     id: str
     kind: BulkKind
+    filter: BulkFilterAnswer
     state: BulkState
     most: int
     done: int
@@ -108,6 +138,7 @@ class BulkAnswer(Answer):
         return cls(
             id=bulk.id,
             kind=order.kind,
+            filter=BulkFilterAnswer.of(order.wanted),
             state=bulk.state,
             most=order.most,
             done=bulk.done,

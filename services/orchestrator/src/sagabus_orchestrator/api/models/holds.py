@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from sagabus_orchestrator.api.models.fields import Answer, InstantText, Key, Question, Text, at
+from sagabus_orchestrator.holds import PLATFORM
 from sagabus_orchestrator.switchboard import HoldState
 
 __all__ = ["HoldAnswer", "HoldList", "HoldQuestion", "HoldTarget"]
@@ -19,7 +20,8 @@ class HoldQuestion(Question):
     tenant: Key | None = None
     """None: those of all tenants, which takes the right to all of them."""
     reason: Text
-    """Kept in the audit, and shown to whoever asks what a saga waits for."""
+    """Kept in the audit. Of a hold of one tenant it is in the journals of its sagas too; of a hold
+    of all tenants they learn that the platform holds, and no more."""
 
 
 class HoldAnswer(Answer):
@@ -31,6 +33,7 @@ class HoldAnswer(Answer):
     tenant: str | None
     """None: it holds for all tenants."""
     actor: str
+    """Of a hold of all tenants, to a caller who has not the right to all: `platform`."""
     reason: str
     set_at: InstantText
     released_at: InstantText | None
@@ -39,14 +42,14 @@ class HoldAnswer(Answer):
 
     @classmethod
     def of(cls, hold: HoldState, *, counted: bool) -> HoldAnswer:
-        """Return a hold as callers see it."""
+        """Return a hold as callers see it; `counted`: with how many sagas, by whom and why."""
         return cls(
             id=hold.id,
             target="workflow" if hold.target == "workflow" else "participant",
             name=hold.name,
             tenant=hold.tenant or None,
-            actor=hold.actor,
-            reason=hold.reason,
+            actor=hold.actor if counted else PLATFORM,
+            reason=hold.reason if counted else "held by the platform",
             set_at=at(hold.set_at),
             released_at=at(hold.released_at) if hold.released_at is not None else None,
             sagas=hold.sagas if counted else None,

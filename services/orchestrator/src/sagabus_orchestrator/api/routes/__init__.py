@@ -8,6 +8,7 @@ from sagabus_orchestrator.api.routes import (
     events,
     evidence,
     holds,
+    keys,
     letters,
     operations,
     quotas,
@@ -28,4 +29,5 @@ ROUTERS: tuple[APIRouter, ...] = (
     definitions.router,
     letters.router,
     quotas.router,
+    keys.router,
 )

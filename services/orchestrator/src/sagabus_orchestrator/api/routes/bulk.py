@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import Query
 
 from sagabus_core.engine import OperationKind
+from sagabus_orchestrator import cursors
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import (
-    ENGINE_PERMISSIONS,
     OPERATION_PERMISSIONS,
     Permission,
     Principal,
+    engine_rights,
 )
 from sagabus_orchestrator.api.models.bulk import (
     BulkAnswer,
@@ -29,8 +31,9 @@ from sagabus_orchestrator.api.models.bulk import (
 from sagabus_orchestrator.api.models.fields import SagaId, moment
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.audit import By
-from sagabus_orchestrator.bulk import BulkFilter, BulkOrder, BulkState
+from sagabus_orchestrator.bulk import Bulk, BulkFilter, BulkOrder, BulkState
 from sagabus_orchestrator.bulk.selection import FIRST
+from sagabus_orchestrator.errors import NotFound
 from sagabus_orchestrator.queries import SagaFilter
 
 __all__ = ["router"]
@@ -68,7 +71,7 @@ async def list_bulks(
 ) -> BulkList:
     """List bulk operations, newest first: those on sagas of the caller's tenants alone."""
     scope = caller.tenants.as_filter()
-    below = None if asked.cursor is None else await services.bulks.get(asked.cursor, scope)
+    below = await _below(services, asked.cursor, scope)
     found = await services.bulks.list(asked.limit + 1, scope, below)
     page = found[: asked.limit]
     more = len(found) > asked.limit
@@ -94,7 +97,8 @@ async def list_refusals(
 ) -> RefusalList:
     """List the sagas that a bulk operation could not change, with the reasons."""
     await services.bulks.get(bulk_id, caller.tenants.as_filter())
-    found = await services.bulks.refusals(bulk_id, asked.limit + 1, asked.cursor or FIRST)
+    behind = FIRST if asked.cursor is None else cursors.saga_id(asked.cursor)
+    found = await services.bulks.refusals(bulk_id, asked.limit + 1, behind)
     page = found[: asked.limit]
     more = len(found) > asked.limit
     return RefusalList(
@@ -125,8 +129,21 @@ async def pause_bulk(
 async def resume_bulk(
     bulk_id: SagaId, question: SteerBulkQuestion, caller: Caller, services: Services
 ) -> BulkAnswer:
-    """Go on with a bulk operation that was paused."""
+    """Go on with a bulk operation that was paused, or stopped since its key lost its rights.
+
+    You answer for what it does from now on, and your rights are those that count.
+    """
     return await _steer(services, caller, bulk_id, BulkState.RUNNING, question)
+
+
+async def _below(services: Backend, cursor: str | None, scope: Sequence[str] | None) -> Bulk | None:
+    """Return the last bulk operation of the page before, if the caller may see it."""
+    if cursor is None:
+        return None
+    try:
+        return await services.bulks.get(cursors.saga_id(cursor), scope)
+    except NotFound as error:
+        raise cursors.malformed() from error
 
 
 async def _steer(
@@ -139,7 +156,8 @@ async def _steer(
     scope, by = caller.tenants.as_filter(), By(caller.actor, question.reason)
     known = await services.bulks.get(bulk_id, scope)
     caller.require_any(OPERATION_PERMISSIONS[OperationKind(known.order.kind)])
-    return BulkAnswer.of(await services.bulks.steer(bulk_id, state, by, scope))
+    rights = engine_rights(caller.permissions)
+    return BulkAnswer.of(await services.bulks.steer(bulk_id, state, by, scope, rights))
 
 
 def _order(caller: Principal, question: BulkQuestion) -> BulkOrder:
@@ -157,7 +175,6 @@ def _order(caller: Principal, question: BulkQuestion) -> BulkOrder:
         participant=asked.participant,
         step=asked.step,
     )
-    held = {name for name, each in ENGINE_PERMISSIONS.items() if each in caller.permissions}
     return BulkOrder(
         kind=question.kind,
         wanted=wanted,
@@ -165,5 +182,5 @@ def _order(caller: Principal, question: BulkQuestion) -> BulkOrder:
         actor=caller.actor,
         reason=question.reason,
         operation_id=question.operation_id,
-        permitted=frozenset(held),
+        permitted=engine_rights(caller.permissions),
     )

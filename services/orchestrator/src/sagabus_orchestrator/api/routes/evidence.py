@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal
 
 from fastapi import Query
 from fastapi.responses import Response
 from pydantic import Field
 
-from sagabus_core.errors import InvalidValue
 from sagabus_messages.strict_json import RawJson, dump
+from sagabus_orchestrator import cursors
 from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.identity import Permission, Principal
 from sagabus_orchestrator.api.models.evidence import (
@@ -29,7 +28,8 @@ __all__ = ["router"]
 
 router = new_router("evidence")
 
-_CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,9})")
+_MOST_REVISIONS: Final = 2**53 - 1
+_MOST_ORDINALS: Final = 2**31 - 1
 _BEGINNING: Final = (-1, -1)
 
 
@@ -113,7 +113,5 @@ def _stored(fact: StoredFact) -> dict[str, object]:
 def _place(cursor: str | None) -> tuple[int, int]:
     if cursor is None:
         return _BEGINNING
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
-        raise InvalidValue("invalid_cursor", "take the cursor from the page before")
-    return int(found[1]), int(found[2])
+    revision, _, ordinal = cursor.partition(".")
+    return cursors.integer(revision, _MOST_REVISIONS), cursors.integer(ordinal, _MOST_ORDINALS)

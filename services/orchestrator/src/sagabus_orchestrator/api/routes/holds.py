@@ -9,6 +9,7 @@ from sagabus_orchestrator.api.models.holds import HoldAnswer, HoldList, HoldQues
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
 from sagabus_orchestrator.audit import By
 from sagabus_orchestrator.errors import NotFound
+from sagabus_orchestrator.holds import ALL
 from sagabus_orchestrator.switchboard import HoldState
 
 __all__ = ["router"]
@@ -16,8 +17,6 @@ __all__ = ["router"]
 router = new_router("holds")
 
 PLACE = "/holds/{target}/{name}"
-ALL = ""
-"""How the switchboard writes that a hold is of all tenants."""
 
 
 @router.get("/holds", response_model=HoldList, responses=refusals())

@@ -15,6 +15,8 @@ from sagabus_orchestrator.api.models.quotas import (
     Limited,
     LimitQuestion,
     QuotaAnswer,
+    QuotaList,
+    QuotaListQuestion,
     RemovalQuestion,
 )
 from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
@@ -28,6 +30,17 @@ router = new_router("quotas")
 PLACE = "/quotas/{tenant}"
 
 
+@router.get("/quotas", response_model=QuotaList, responses=refusals())
+@permitted(Permission.QUOTA_READ)
+async def list_quotas(
+    caller: Caller, services: Services, asked: Annotated[QuotaListQuestion, Query()]
+) -> QuotaList:
+    """List the limits of the caller's tenants with their use; who has none is not limited."""
+    scope = caller.tenants.as_filter()
+    found = await services.tenants.limits(scope, asked.cursor or "", asked.limit + 1)
+    return QuotaList.of(found, asked.limit)
+
+
 @router.get(PLACE, response_model=QuotaAnswer, responses=refusals(404))
 @permitted(Permission.QUOTA_READ)
 async def get_quota(tenant: Key, caller: Caller, services: Services) -> QuotaAnswer:
@@ -36,13 +49,16 @@ async def get_quota(tenant: Key, caller: Caller, services: Services) -> QuotaAns
     return await _answer(services, tenant)
 
 
-@router.put(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals(404))
+@router.put(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals())
 @permitted(Permission.QUOTA_SET)
 async def set_quota(
     tenant: Key, action: Limited, question: LimitQuestion, caller: Caller, services: Services
 ) -> QuotaAnswer:
-    """Limit what a tenant may do; a limit below what runs ends nothing."""
-    _require_seen(caller, tenant)
+    """Limit what a tenant may do; a limit below what runs ends nothing.
+
+    For callers of all tenants: whoever is limited does not lift the limit.
+    """
+    caller.require_all_tenants()
     by = By(caller.actor, question.reason)
     if action == "running":
         await services.tenants.set_quota(tenant, question.most, by)
@@ -51,7 +67,7 @@ async def set_quota(
     return await _answer(services, tenant)
 
 
-@router.delete(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals(404))
+@router.delete(f"{PLACE}/{{action}}", response_model=QuotaAnswer, responses=refusals())
 @permitted(Permission.QUOTA_SET)
 async def remove_quota(
     tenant: Key,
@@ -60,8 +76,8 @@ async def remove_quota(
     services: Services,
     asked: Annotated[RemovalQuestion, Query()],
 ) -> QuotaAnswer:
-    """Take a limit away; one that is not there is no error."""
-    _require_seen(caller, tenant)
+    """Take a limit away; one that is not there is no error. For callers of all tenants."""
+    caller.require_all_tenants()
     by = By(caller.actor, asked.reason)
     if action == "running":
         await services.tenants.remove_quota(tenant, by)
@@ -71,7 +87,7 @@ async def remove_quota(
 
 
 async def _answer(services: Backend, tenant: str) -> QuotaAnswer:
-    limits = await services.tenants.limits(tenant)
+    limits = await services.tenants.limits([tenant])
     return QuotaAnswer(tenant=tenant, limits=list(map(LimitAnswer.of, limits)))
 
 

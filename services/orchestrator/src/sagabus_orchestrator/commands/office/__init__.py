@@ -12,26 +12,32 @@ from contextlib import contextmanager
 from sagabus_cli import Api, current_connection
 from sagabus_orchestrator.commands.office.direct import DirectOffice
 from sagabus_orchestrator.commands.office.ports import (
+    BulkVerb,
     Document,
     LetterOrder,
     Limited,
     Listing,
+    ManyOrder,
     Office,
     Order,
     SagaName,
     Steering,
+    Switch,
 )
 from sagabus_orchestrator.commands.office.remote import RemoteOffice
 
 __all__ = [
+    "BulkVerb",
     "Document",
     "LetterOrder",
     "Limited",
     "Listing",
+    "ManyOrder",
     "Office",
     "Order",
     "SagaName",
     "Steering",
+    "Switch",
     "open_office",
 ]
 

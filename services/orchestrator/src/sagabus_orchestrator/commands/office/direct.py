@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -38,16 +38,20 @@ from sagabus_orchestrator.audit.trail import By
 from sagabus_orchestrator.catalog import GLOBAL, CatalogWatcher, DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
 from sagabus_orchestrator.commands.groups import chosen_readers
+from sagabus_orchestrator.commands.office.bulk import DirectBulk
 from sagabus_orchestrator.commands.office.evidence import DirectEvidence
+from sagabus_orchestrator.commands.office.keys import DirectKeys
 from sagabus_orchestrator.commands.office.letters import DirectLetters
 from sagabus_orchestrator.commands.office.limits import DirectLimits
 from sagabus_orchestrator.commands.office.ports import (
     Document,
     Listing,
     Order,
+    Outages,
     SagaName,
     Steering,
 )
+from sagabus_orchestrator.commands.office.switches import DirectSwitches
 from sagabus_orchestrator.commands.session import with_database
 from sagabus_orchestrator.errors import NotFound, OrphanedInstances
 from sagabus_orchestrator.operations import Operations
@@ -70,7 +74,9 @@ _PLAIN: Final[Mapping[OperationKind, Callable[[Operation], ManagementEvent]]] = 
 }
 
 
-class DirectOffice(DirectEvidence, DirectLimits, DirectLetters):
+class DirectOffice(
+    DirectEvidence, DirectLimits, DirectLetters, DirectBulk, DirectSwitches, DirectKeys
+):
     """Opens the database for each answer; whoever may read its DSN may do all of this."""
 
     def sagas(self, wanted: Listing) -> Document:
@@ -88,6 +94,13 @@ class DirectOffice(DirectEvidence, DirectLimits, DirectLetters):
             return SagaPage.of(page).model_dump(mode="json")
 
         return with_database(work)
+
+    def news(self, wanted: Listing, outages: Outages) -> Iterator[None]:
+        """Yield each second: to ask whether there is news would cost the same connection."""
+        del wanted, outages
+        while True:
+            time.sleep(_POLL_S)
+            yield
 
     def saga(self, name: SagaName) -> Document:
         """Return a saga with its journal."""

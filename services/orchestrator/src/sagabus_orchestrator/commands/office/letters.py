@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from sagabus_cli import MAX_DEEDS, Api, NotPermitted, UsageError, actor, current_connection
+from sagabus_cli import (
+    MAX_DEEDS,
+    Api,
+    NotPermitted,
+    Progress,
+    UsageError,
+    actor,
+    current_connection,
+)
 from sagabus_core.canonical import sha256_hex
 from sagabus_core.errors import SagabusError
 from sagabus_expressions import CelConditions
@@ -74,7 +82,12 @@ class DirectLetters:
                     found = await letters.listed(conn, order.wanted, MAX_DEEDS)
             desk = DeadLetters(database, topics, watcher, window, mode, signatures)
             told = [LetterAnswer.of(letter).model_dump(mode="json") for letter in found]
-            return [await one(desk, letter) for letter in sorted(told, key=_by_place)]
+            progress = Progress("letters")
+            handled = []
+            for letter in sorted(told, key=_by_place):
+                handled.append(await one(desk, letter))
+                progress.advance()
+            return handled
 
         return with_database(work)
 
@@ -114,7 +127,12 @@ class RemoteLetters:
         found = [self.letter(name) for name in order.names]
         if order.wanted is not None:
             found = self.letters(order.wanted, MAX_DEEDS, None)["dead_letters"]
-        return [(each, self._one(each, order.kind, body)) for each in sorted(found, key=_by_place)]
+        progress = Progress("letters")
+        handled: list[DeedDone] = []
+        for letter in sorted(found, key=_by_place):
+            handled.append((letter, self._one(letter, order.kind, body)))
+            progress.advance()
+        return handled
 
     def _one(self, letter: Document, kind: str, body: Document) -> Document | SagabusError:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from sagabus_cli import Api, actor
-from sagabus_orchestrator.api.models.quotas import LimitAnswer, QuotaAnswer
+from sagabus_orchestrator.api.models.quotas import LimitAnswer, QuotaAnswer, QuotaList
 from sagabus_orchestrator.audit.trail import By
 from sagabus_orchestrator.commands.office.ports import Document, Limited
 from sagabus_orchestrator.commands.session import with_database
@@ -18,6 +18,15 @@ __all__ = ["DirectLimits", "RemoteLimits"]
 
 class DirectLimits:
     """Reads and changes the database as SAGABUS_ACTOR, or the user of this machine."""
+
+    def quotas(self, behind: str, limit: int) -> Document:
+        """Return the limits of some tenants."""
+
+        async def work(database: Database) -> Document:
+            found = await Tenants(database).limits(None, behind, limit + 1)
+            return QuotaList.of(found, limit).model_dump(mode="json")
+
+        return with_database(work)
 
     def quota(self, tenant: str) -> Document:
         """Return what a tenant may do and has used."""
@@ -61,6 +70,10 @@ class RemoteLimits:
 
     _api: Api
 
+    def quotas(self, behind: str, limit: int) -> Document:
+        """Return the limits of some tenants."""
+        return self._api.get("/v1/quotas", {"cursor": behind or None, "limit": limit})
+
     def quota(self, tenant: str) -> Document:
         """Return what a tenant may do and has used."""
         return self._api.get(_place(tenant))
@@ -86,5 +99,5 @@ def _place(tenant: str) -> str:
 
 
 async def _answer(tenants: Tenants, tenant: str) -> Document:
-    limits = list(map(LimitAnswer.of, await tenants.limits(tenant)))
+    limits = list(map(LimitAnswer.of, await tenants.limits([tenant])))
     return QuotaAnswer(tenant=tenant, limits=limits).model_dump(mode="json")

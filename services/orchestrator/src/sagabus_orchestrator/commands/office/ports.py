@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sagabus_core.engine import OperationKind
 from sagabus_core.errors import SagabusError
 from sagabus_core.vocabulary import SagaStatus
+from sagabus_orchestrator.api.identity import KeyRequest
 from sagabus_orchestrator.audit.pages import Wanted
+from sagabus_orchestrator.bulk import BulkFilter, BulkKind
 from sagabus_orchestrator.catalog import DefinitionRef
 from sagabus_orchestrator.letters import LetterFilter
 from sagabus_orchestrator.quotas import Action
+from sagabus_orchestrator.switchboard import Target
 
 __all__ = [
+    "BulkVerb",
     "DeedDone",
     "Document",
     "LetterOrder",
     "Limited",
     "Listing",
+    "ManyOrder",
     "Office",
     "Order",
+    "Outages",
     "SagaName",
     "Steering",
+    "Switch",
 ]
 
 Document: TypeAlias = dict[str, Any]
 """One JSON object, as contracts/openapi.json describes it."""
 
 Steering: TypeAlias = Literal["activate", "deprecate", "retire"]
+
+BulkVerb: TypeAlias = Literal["pause", "resume", "cancel"]
 
 Limited: TypeAlias = Literal["running"] | Action
 """What of a tenant can be limited."""
@@ -83,8 +92,41 @@ class LetterOrder:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ManyOrder:
+    """One operation on every saga that `wanted` names, refused if those are more than `most`."""
+
+    kind: BulkKind
+    wanted: BulkFilter
+    most: int
+    reason: str
+    operation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A workflow or participant to hold or release; without a tenant that of all."""
+
+    target: Target
+    name: str
+    tenant: str | None
+
+
 DeedDone: TypeAlias = tuple[Document, Document | SagabusError]
 """A letter (`LetterAnswer`), and what was done to it (`DeedAnswer`) or why nothing was."""
+
+
+class Outages(Protocol):
+    """Who is told of outages while something is watched."""
+
+    outage_s: float
+    """How long one may last."""
+
+    def begun(self, error: SagabusError) -> None:
+        """Hear that one goes on."""
+
+    def over(self) -> None:
+        """Hear that none goes on."""
 
 
 class Office(Protocol):
@@ -92,6 +134,9 @@ class Office(Protocol):
 
     def sagas(self, wanted: Listing) -> Document:
         """Return a page: `SagaPage`."""
+
+    def news(self, wanted: Listing, outages: Outages) -> Iterator[None]:
+        """Yield whenever a page may have changed, and now and then."""
 
     def saga(self, name: SagaName) -> Document:
         """Return a saga: `SagaAnswer`, and its `journal` as of the same revision."""
@@ -123,6 +168,9 @@ class Office(Protocol):
     def audit(self, wanted: Wanted, limit: int, cursor: str | None) -> Document:
         """Return a page of management operations: `AuditPageAnswer`."""
 
+    def quotas(self, behind: str, limit: int) -> Document:
+        """Return the limits of at most `limit` tenants behind one, by name: `QuotaList`."""
+
     def quota(self, tenant: str) -> Document:
         """Return what a tenant may do and has used: `QuotaAnswer`."""
 
@@ -142,3 +190,42 @@ class Office(Protocol):
 
     def handle(self, order: LetterOrder) -> list[DeedDone]:
         """Redrive or discard dead letters by place; one that is refused does not stop others."""
+
+    def preview_bulk(self, order: ManyOrder) -> Document:
+        """Return what a bulk operation would mean now: `BulkPreview`."""
+
+    def start_bulk(self, order: ManyOrder) -> Document:
+        """Begin a bulk operation, once per operation id: `BulkAnswer`."""
+
+    def bulk(self, bulk_id: str) -> Document:
+        """Return a bulk operation with its progress: `BulkAnswer`."""
+
+    def bulk_refusals(self, bulk_id: str, limit: int, cursor: str | None) -> Document:
+        """Return sagas that a bulk operation could not change: `RefusalList`."""
+
+    def bulks(self, limit: int, cursor: str | None) -> Document:
+        """Return bulk operations, newest first: `BulkList`."""
+
+    def steer_bulk(self, bulk_id: str, verb: BulkVerb, reason: str) -> Document:
+        """Pause, go on with or end a bulk operation: `BulkAnswer`."""
+
+    def holds(self) -> Document:
+        """Return what is held: `HoldList`."""
+
+    def hold(self, switch: Switch, reason: str) -> Document:
+        """Set a hold: `HoldAnswer`."""
+
+    def release(self, switch: Switch, reason: str) -> None:
+        """Release a hold."""
+
+    def keys(self, limit: int, cursor: str | None) -> Document:
+        """Return API keys by name: `KeyList`."""
+
+    def create_key(self, request: KeyRequest, reason: str) -> Document:
+        """Make an API key and return it this once: `KeyMade`."""
+
+    def revoke_key(self, name: str, reason: str) -> Document:
+        """Let an API key count no longer: `KeyAnswer`."""
+
+    def key_counts(self, text: str) -> bool:
+        """Return whether this is a key that counts, whatever it permits."""

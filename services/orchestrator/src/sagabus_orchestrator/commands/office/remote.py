@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import quote
 
 from sagabus_cli import Api, UsageError
+from sagabus_client import Followed
 from sagabus_core.engine import OperationKind
 from sagabus_expressions import CelConditions
 from sagabus_messages.strict_json import dump
 from sagabus_orchestrator.api.attestations import question_of
 from sagabus_orchestrator.catalog import DefinitionRef
 from sagabus_orchestrator.commands.attestations import read_attestation
+from sagabus_orchestrator.commands.office.bulk import RemoteBulk
 from sagabus_orchestrator.commands.office.evidence import RemoteEvidence
+from sagabus_orchestrator.commands.office.keys import RemoteKeys
 from sagabus_orchestrator.commands.office.letters import RemoteLetters
 from sagabus_orchestrator.commands.office.limits import RemoteLimits
+from sagabus_orchestrator.commands.office.news import listen
 from sagabus_orchestrator.commands.office.ports import (
     Document,
     Listing,
     Order,
+    Outages,
     SagaName,
     Steering,
 )
+from sagabus_orchestrator.commands.office.switches import RemoteSwitches
 from sagabus_orchestrator.registry import parse_document
 
 __all__ = ["RemoteOffice"]
@@ -37,7 +43,9 @@ _PATHS: Final = {
 }
 
 
-class RemoteOffice(RemoteEvidence, RemoteLimits, RemoteLetters):
+class RemoteOffice(
+    RemoteEvidence, RemoteLimits, RemoteLetters, RemoteBulk, RemoteSwitches, RemoteKeys
+):
     """Asks the API; the audit names the caller of its key or token."""
 
     def __init__(self, api: Api) -> None:
@@ -57,6 +65,13 @@ class RemoteOffice(RemoteEvidence, RemoteLimits, RemoteLetters):
                 "cursor": wanted.cursor,
             },
         )
+
+    def news(self, wanted: Listing, outages: Outages) -> Iterator[None]:
+        """Yield on every change of status in tenant and workflow; what else changes comes later.
+
+        A saga that leaves the statuses that are listed is news as well, so they are not filtered.
+        """
+        return listen(self._api.address, Followed(wanted.tenant, wanted.workflow), outages)
 
     def saga(self, name: SagaName) -> Document:
         """Return a saga with its journal up to the same revision."""
