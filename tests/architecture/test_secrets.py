@@ -185,9 +185,9 @@ def test_what_is_malformed_is_not_quoted(
 
 
 def test_a_client_does_not_quote_its_key() -> None:
-    for credentials in ({"api_key": f"a\n{SECRET}"}, {"token": f"{SECRET}\xfc"}):
+    for key, token in ((f"a\n{SECRET}", None), (None, f"{SECRET}\xfc")):
         with pytest.raises(InvalidValue) as found:
-            HttpClient("http://127.0.0.1:1", **credentials)
+            HttpClient("http://127.0.0.1:1", api_key=key, token=token)
         assert not shows(f"{found.value!r} {found.value.__cause__!r}")
 
 

@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaConnectionError
 
 __all__ = ["prepare_driver"]
 
+_STEP: Final = "step"
 _WRITES: Final = ("send", "_send_sasl_token")
 
 
@@ -36,7 +37,7 @@ def _hear_refused_tokens() -> None:
     sent one more byte. The driver takes the challenge for success, and the refusal would look like
     a broker that hangs up.
     """
-    step = OAuthAuthenticator.step
+    step: Callable[..., Any] = OAuthAuthenticator.step
     if hasattr(step, "__wrapped__"):
         return
 
@@ -44,7 +45,7 @@ def _hear_refused_tokens() -> None:
     async def answering(self: OAuthAuthenticator, payload: bytes | None) -> Any:  # noqa: ANN401 - as the driver's
         return (b"\x01", True) if payload else await step(self, payload)
 
-    OAuthAuthenticator.step = answering
+    setattr(OAuthAuthenticator, _STEP, answering)
 
 
 def _closing_what_broke(write: Callable[..., Any]) -> Callable[..., Any]:

@@ -61,8 +61,7 @@ class ApiAddress:
 def proved(url: str, key_file: Path | None) -> ApiAddress:
     """Return an API with what the environment or a file says about the caller.
 
-    Raises `UsageError` (`invalid_address`, `no_credentials`, `malformed_credentials`,
-    `unreadable_file`).
+    Raises `UsageError` (`invalid_address`, `no_credentials`, `unreadable_file`).
     """
     _check(url)
     file = key_file or os.environ.get("SAGABUS_API_KEY_FILE")
