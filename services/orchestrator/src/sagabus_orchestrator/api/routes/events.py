@@ -17,7 +17,14 @@ from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.feed import BEGINNING, Change, Followed, Position
 from sagabus_orchestrator.api.identity import Permission
 from sagabus_orchestrator.api.models.fields import Key, Name, Question, SagaId, at
-from sagabus_orchestrator.api.routing import Caller, Lasting, Services, new_router, permitted
+from sagabus_orchestrator.api.routing import (
+    Caller,
+    Held,
+    Lasting,
+    Services,
+    new_router,
+    permitted,
+)
 from sagabus_orchestrator.api.standing import Standing
 from sagabus_orchestrator.queries import SagaFilter
 
@@ -64,6 +71,7 @@ async def follow_saga(
     caller: Caller,
     standing: Lasting,
     services: Services,
+    held: Held,
     last_event_id: LastId = None,
 ) -> StreamingResponse:
     """Follow one saga from its start, or behind an event: every change of status, in order.
@@ -72,6 +80,7 @@ async def follow_saga(
     keep up (resume it), or within half a minute when the caller loses the right to it.
     """
     await services.saga(caller, saga_id)
+    held.enter_context(services.shares.waits.held_by(caller.actor))
     behind = BEGINNING if last_event_id is None else last_event_id
     return await _stream(services, Followed(saga_id), behind, standing)
 
@@ -82,6 +91,7 @@ async def follow_sagas(
     caller: Caller,
     standing: Lasting,
     services: Services,
+    held: Held,
     asked: Annotated[FollowQuestion, Query()],
     last_event_id: LastId = None,
 ) -> StreamingResponse:
@@ -90,6 +100,7 @@ async def follow_sagas(
     Each change comes once, those of one saga in their order, however late its transaction commits;
     changes wait while an older transaction that has written runs. Ends as the stream of one saga.
     """
+    held.enter_context(services.shares.waits.held_by(caller.actor))
     followed = Followed(
         tenants=SagaFilter(asked.tenant, tenants=caller.tenants.as_filter()).owners,
         workflow=asked.workflow,
