@@ -157,7 +157,8 @@ async def test_of_what_changes_or_is_refused_one_line_tells_who_what_and_how_it_
 async def test_requests_of_one_connection_know_nothing_of_each_other(
     traced: Api, spans: InMemorySpanExporter, said: io.StringIO
 ) -> None:
-    server, stopping = HttpServer(traced.app, "127.0.0.1", 0), asyncio.Event()
+    server = HttpServer(traced.app, "127.0.0.1", 0, traced.backend.metrics)
+    stopping = asyncio.Event()
     server.listen()
     serving = asyncio.create_task(server.run(Pulse("http", 60_000, stopping)))
     limits = httpx.Limits(max_connections=1)

@@ -69,10 +69,11 @@ class HeadRules:
 
     ONCE: Final = frozenset(
         {
-            *(b"authorization", b"x-api-key", b"content-type", b"content-length", b"host"),
-            *(b"content-encoding", b"idempotency-key", b"last-event-id", b"traceparent"),
+            *(b"content-type", b"content-length", b"host", b"content-encoding"),
+            *(b"idempotency-key", b"last-event-id", b"traceparent"),
         }
     )
+    """Of credentials the door itself asks for one (`credentials_ambiguous`)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -162,6 +162,7 @@ async def _admit(request: Request, permissions: frozenset[Permission]) -> None:
     principal = await _authenticate(request)
     request.state.principal = principal
     note_actor(request, principal.actor)
+    backend: Backend = request.app.state.backend
     held: ExitStack = request.state.held
     held.enter_context(backend.shares.requests.held_by(principal.actor))
     principal.require_any(permissions)
