@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 import httpx
 
+from sagabus_client.documents import outcome_of, start_body
 from sagabus_client.errors import ApiRefused, ApiUnreachable, OutcomePending
 from sagabus_client.following import (
     OUTAGE_S,
@@ -25,11 +26,7 @@ from sagabus_client.following import (
 from sagabus_client.values import Outcome, SagaHandle, StartCommand
 from sagabus_core import ids
 from sagabus_core.errors import InvalidValue
-from sagabus_core.vocabulary import SagaStatus
-from sagabus_messages import MessageError, format_instant, parse_strict
-from sagabus_messages.instants import parse_instant
-from sagabus_messages.payloads import read_payload, write_payload
-from sagabus_messages.strict_json import dump
+from sagabus_messages import MessageError, parse_strict
 from sagabus_runtime.http_call import HttpCall, http_call
 from sagabus_runtime.names import FIELD_SAGA_ID, SPAN_START
 from sagabus_runtime.telemetry import Tracing, running
@@ -104,7 +101,7 @@ class HttpClient:
         here, span = Tracing.of_host().begin_here(SPAN_START, fields)  # around all attempts
         with running(span):
             request = _Request("POST", "/v1/sagas", "/v1/sagas", here)
-            answer = await self._send(request, content=_body(command), headers=headers)
+            answer = await self._send(request, content=start_body(command), headers=headers)
         return SagaHandle(
             saga_id=answer["saga_id"],
             tenant=command.tenant,
@@ -116,7 +113,7 @@ class HttpClient:
 
     async def get(self, handle: SagaHandle) -> Outcome:
         """Return where a saga stands now. Raises `ApiRefused` (`not_found`), `ApiUnreachable`."""
-        return _outcome(handle, await self._outcome(handle, 0))
+        return outcome_of(handle, await self._outcome(handle, 0))
 
     async def wait(self, handle: SagaHandle, timeout_s: float | None = None) -> Outcome:
         """Return the outcome of a saga: ended, or waiting for an operator.
@@ -128,7 +125,7 @@ class HttpClient:
             left_ms = _POLL_MS
             if deadline_s is not None:
                 left_ms = min(_POLL_MS, max(0, int((deadline_s - time.monotonic()) * 1000)))
-            outcome = _outcome(handle, await self._outcome(handle, left_ms))
+            outcome = outcome_of(handle, await self._outcome(handle, left_ms))
             if outcome.is_settled:
                 return outcome
             if deadline_s is not None and time.monotonic() >= deadline_s:
@@ -275,30 +272,3 @@ def _object(response: httpx.Response) -> dict[str, Any]:
     except MessageError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _body(command: StartCommand) -> bytes:
-    members: dict[str, object] = {
-        "tenant": command.tenant,
-        "workflow": command.workflow,
-        "business_key": command.business_key,
-    }
-    if command.version is not None:
-        members["definition_version"] = command.version
-    if command.deadline_at_ms is not None:
-        members["deadline_at"] = format_instant(command.deadline_at_ms)
-    if command.payload is not None:
-        members["payload"] = write_payload(command.payload)
-    return dump(members)
-
-
-def _outcome(handle: SagaHandle, body: dict[str, Any]) -> Outcome:
-    output = body["output"]
-    return Outcome(
-        handle=handle,
-        status=SagaStatus(body["status"]),
-        occurred_at_ms=parse_instant(body["updated_at"]),
-        reason_code=body["reason_code"],
-        output=read_payload(output, None) if output is not None else None,
-        revision=body["revision"],
-    )
