@@ -47,7 +47,7 @@ async def api(rig: Rig) -> AsyncIterator[Api]:
 @pytest.fixture
 async def url(api: Api) -> AsyncIterator[str]:
     """Where the API answers on a real port."""
-    server = HttpServer(api.app, "127.0.0.1", 0)
+    server = HttpServer(api.app, "127.0.0.1", 0, api.backend.metrics)
     server.listen()
     serving = asyncio.create_task(server.run(Pulse("http", 60_000, api.backend.stopping)))
     yield f"http://127.0.0.1:{server.port}"

@@ -9,9 +9,11 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
 from tests.integration.orchestrator.support import TOPICS, WINDOW, Rig, no_topics_missing
 
 from sagabus_orchestrator.api.backend import Backend
+from sagabus_orchestrator.api.config import ApiSettings
 from sagabus_orchestrator.api.factory import create_app
 from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import (
@@ -24,6 +26,7 @@ from sagabus_orchestrator.api.identity import (
     Unauthenticated,
 )
 from sagabus_orchestrator.api.metrics import ApiMetrics
+from sagabus_orchestrator.api.shares import Shares
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.audit import FactPages, Trail
@@ -121,12 +124,15 @@ def problem(response: httpx.Response) -> tuple[int, str]:
 
 
 def backend_of(rig: Rig, stopping: asyncio.Event) -> Backend:
+    metrics = ApiMetrics(CollectorRegistry())
+    settings = ApiSettings(kafka="127.0.0.1:9", postgres=SecretStr("postgresql://nowhere/none"))
     return Backend(
         database=rig.database,
         watcher=rig.watcher,
         authenticator=KnownPeople(),
         trail=Trail(rig.database),
-        metrics=ApiMetrics(CollectorRegistry()),
+        metrics=metrics,
+        shares=Shares.of(settings, metrics),
         starter=Starter(rig.database, rig.handler, TOPICS, WINDOW),
         reader=SagaReader(rig.database),
         watch=StatusWatch(rig.database),

@@ -18,6 +18,7 @@ from sagabus_orchestrator.api.identity import Authenticator, open_authenticator
 from sagabus_orchestrator.api.limits import Crowd
 from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.server import HttpServer
+from sagabus_orchestrator.api.shares import Shares
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.app import COMPONENTS
@@ -98,7 +99,7 @@ class ApiService:
         settings = self._settings
         backend = self._backend(database, watcher, authenticator)
         app = Crowd(create_app(backend), settings.api_requests, self._metrics)
-        server = HttpServer(app, settings.api_host, settings.api_port)
+        server = HttpServer(app, settings.api_host, settings.api_port, self._metrics)
         server.listen()
         self._open.callback(server.close)
 
@@ -132,6 +133,7 @@ class ApiService:
             authenticator=authenticator,
             trail=Trail(database),
             metrics=self._metrics,
+            shares=Shares.of(settings, self._metrics),
             starter=Starter(database, handler, topics, window),
             reader=SagaReader(database),
             watch=StatusWatch(database),
@@ -139,7 +141,7 @@ class ApiService:
             operations=Operations(
                 database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
             ),
-            bulks=Bulks(database, watcher),
+            bulks=Bulks(database, watcher, count_within_s=settings.api_scan_ms / 1000),
             switchboard=Switchboard(database),
             registry=Registry(database, CelConditions(), topics),
             tenants=Tenants(database),

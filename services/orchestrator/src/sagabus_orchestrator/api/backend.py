@@ -10,6 +10,7 @@ from sagabus_core.definitions import Definition
 from sagabus_orchestrator.api.feed import Feed
 from sagabus_orchestrator.api.identity import Authenticator, Principal
 from sagabus_orchestrator.api.metrics import ApiMetrics
+from sagabus_orchestrator.api.shares import Shares
 from sagabus_orchestrator.api.starting import Starter
 from sagabus_orchestrator.api.waiting import StatusWatch
 from sagabus_orchestrator.audit import FactPages, Trail
@@ -37,6 +38,7 @@ class Backend:
     authenticator: Authenticator
     trail: Trail
     metrics: ApiMetrics
+    shares: Shares
     starter: Starter
     reader: SagaReader
     watch: StatusWatch

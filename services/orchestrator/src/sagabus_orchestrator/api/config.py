@@ -24,6 +24,16 @@ class ApiSettings(KafkaSettings, PostgresSettings, IdentitySettings, SignatureSe
     """Port of the API; 0 takes a free one and logs it as `api.listening`."""
     api_requests: int = Field(default=2_000, ge=10, le=100_000)
     """Most requests under way, streams and long polls included; more are answered 503."""
+    api_requests_per_caller: int = Field(default=500, ge=2, le=100_000)
+    """Most of them for one caller (key, or issuer and subject); more are answered 429."""
+    api_waits_per_caller: int = Field(default=400, ge=1, le=100_000)
+    """Most streams and long polls of one caller, fewer than its requests; more: 429."""
+    api_scans: int = Field(default=4, ge=1, le=1_000)
+    """Most bulk operations that are counted at once, previewed or started; more: 503."""
+    api_scans_per_caller: int = Field(default=2, ge=1, le=1_000)
+    """Most of them for one caller; more: 429."""
+    api_scan_ms: int = Field(default=20_000, ge=100, le=600_000)
+    """Longest count of the sagas that a bulk operation means."""
     idempotency_days: int = Field(default=30, ge=1, le=365)
     """How long the keys of starts are remembered; a business key never starts twice anyway."""
     inbox_days: int = Field(default=30, ge=1, le=365)

@@ -13,16 +13,19 @@ _MEANINGS: Final = {
     401: "The caller is not known",
     403: "The caller may not do this",
     404: "There is no such thing for this caller",
+    408: "The request took too long to arrive",
     409: "That is not possible as things stand",
     410: "What was asked for is kept no longer",
     412: "It changed since the revision that was expected",
     413: "The body is larger than 256 KiB",
+    415: "The body is not announced as uncompressed JSON",
     422: "The content is not what was declared",
-    429: "More than the tenant may do now",
+    429: "More than the tenant may do now, or one caller at once",
+    431: "Request line and headers are larger than 32 KiB, or more than 100 fields",
     500: "A defect of this service",
     503: "A part of the system is away: ask again",
 }
-ALWAYS: Final = (400, 401, 403, 413, 500, 503)
+ALWAYS: Final = (400, 401, 403, 408, 413, 415, 429, 431, 500, 503)
 """Statuses that any operation may answer."""
 
 

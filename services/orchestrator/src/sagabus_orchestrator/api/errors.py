@@ -4,6 +4,8 @@ OrchestratorError
 ├── BadRequest               the request itself is malformed
 ├── RivalRequest             the same request was answered elsewhere meanwhile (retryable)
 ├── EventsGone               the events that a stream shall go on with are kept no longer
+├── RequestTimeout           headers or body took too long to arrive (retryable)
+├── CallerBusy               one caller has as much under way as one may (retryable)
 ├── ApiBusy                  this replica has as many requests under way as it may (retryable)
 └── ApiStopping              this replica stops (retryable)
 """
@@ -14,7 +16,15 @@ from typing import ClassVar
 
 from sagabus_orchestrator.errors import OrchestratorError
 
-__all__ = ["ApiBusy", "ApiStopping", "BadRequest", "EventsGone", "RivalRequest"]
+__all__ = [
+    "ApiBusy",
+    "ApiStopping",
+    "BadRequest",
+    "CallerBusy",
+    "EventsGone",
+    "RequestTimeout",
+    "RivalRequest",
+]
 
 
 class BadRequest(OrchestratorError):
@@ -27,6 +37,18 @@ class EventsGone(OrchestratorError):
 
 class RivalRequest(OrchestratorError):
     """Somebody took the request key while its start was decided: looked up again, it is known."""
+
+    retryable: ClassVar[bool] = True
+
+
+class RequestTimeout(OrchestratorError):
+    """The request did not arrive in time: send it again, over a faster line."""
+
+    retryable: ClassVar[bool] = True
+
+
+class CallerBusy(OrchestratorError):
+    """The caller has as much under way as one caller may: wait for some of it to end."""
 
     retryable: ClassVar[bool] = True
 

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 
 from sagabus_core.errors import SagabusError
 from sagabus_orchestrator.api.backend import Backend
-from sagabus_orchestrator.api.limits import BodyLimit
+from sagabus_orchestrator.api.limits import BODY_WITHIN_S, BodyLimit, HeadRules, Holder
 from sagabus_orchestrator.api.openapi import SUMMARY, VERSION, describe
 from sagabus_orchestrator.api.problems import problem_of
 from sagabus_orchestrator.api.routes import ROUTERS
@@ -33,7 +33,9 @@ def create_app(backend: Backend | None = None) -> FastAPI:
         app.include_router(router)
     for kind in (SagabusError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, problem_of)
-    app.add_middleware(BodyLimit)
+    app.add_middleware(BodyLimit, within_s=BODY_WITHIN_S)
+    app.add_middleware(HeadRules)
+    app.add_middleware(Holder)
     app.state.backend = backend
     describe(app, ROUTERS)
     return app

@@ -1,20 +1,27 @@
-"""How many requests there may be, and what each may weigh: before anybody looks who sends it."""
+"""How many requests there may be, what each may weigh, how long it may take to arrive."""
 
 from __future__ import annotations
 
+import asyncio
+import re
+from contextlib import ExitStack
 from typing import Final
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sagabus_core.errors import SagabusError
 from sagabus_core.names import MAX_BODY_BYTES
-from sagabus_orchestrator.api.errors import ApiBusy, BadRequest
+from sagabus_orchestrator.api.errors import ApiBusy, BadRequest, RequestTimeout
 from sagabus_orchestrator.api.metrics import ApiMetrics
 from sagabus_orchestrator.api.problems import problem_of
 
-__all__ = ["BodyLimit", "Crowd"]
+__all__ = ["BODY_WITHIN_S", "BodyLimit", "Crowd", "HeadRules", "Holder"]
 
 _TOO_LARGE: Final = "a request body may have 256 KiB"
+BODY_WITHIN_S: Final = 30.0
+"""Longest time that a body may take to arrive, from when somebody begins to read it."""
+_LENGTH: Final = re.compile(r"[0-9]{1,15}")
 
 
 class Crowd:
@@ -29,6 +36,7 @@ class Crowd:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if self._active >= self._most and scope["type"] == "http":
+            self._metrics.limited("requests")
             error = ApiBusy("api_busy", "this replica has enough to do: ask again")
             response = await problem_of(Request(scope), error)
             await response(scope, receive, send)
@@ -42,11 +50,53 @@ class Crowd:
             self._metrics.active.dec()
 
 
-class BodyLimit:
-    """Refuses a larger body: at once where its length is told, else as soon as it is exceeded."""
+class Holder:
+    """Gives each request a stack of what it holds, let go once the answer was sent or cut off."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        with ExitStack() as held:
+            scope.setdefault("state", {})["held"] = held
+            await self._app(scope, receive, send)
+
+
+class HeadRules:
+    """Refuses a header that stands twice where two readers would understand two things."""
+
+    ONCE: Final = frozenset(
+        {
+            *(b"authorization", b"x-api-key", b"content-type", b"content-length", b"host"),
+            *(b"content-encoding", b"idempotency-key", b"last-event-id", b"traceparent"),
+        }
+    )
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        seen: set[bytes] = set()
+        for name, _ in scope.get("headers", ()):
+            if name in seen and name in self.ONCE:
+                error = BadRequest("invalid_header", f"the header {name.decode()} stands twice")
+                await _refuse(Request(scope), error, receive, send)
+                return
+            seen.add(name)
+        await self._app(scope, receive, send)
+
+
+class BodyLimit:
+    """Refuses a larger body: at once where its length is told, else as soon as it is exceeded.
+
+    A body that arrives too slowly is given up: whoever sends it holds a request of this replica.
+    """
+
+    def __init__(self, app: ASGIApp, within_s: float) -> None:
+        self._app = app
+        self._within_s = within_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -55,31 +105,37 @@ class BodyLimit:
             return
         request = Request(scope)
         told = request.headers.get("content-length", "0")
-        if not told.isdigit() or int(told) > MAX_BODY_BYTES:
-            await _refuse(request, receive, send)
+        if not _LENGTH.fullmatch(told) or int(told) > MAX_BODY_BYTES:
+            await _refuse(request, BadRequest("body_too_large", _TOO_LARGE), receive, send)
             return
-        if "transfer-encoding" not in request.headers:
-            await self._app(scope, receive, send)
-            return
-        await self._app(scope, _counted(receive), send)
+        await self._app(scope, _bounded(receive, self._within_s), send)
 
 
-def _counted(receive: Receive) -> Receive:
-    """Let a body of unknown length be read by whoever wants it, which is after authentication."""
-    taken = 0
+def _bounded(receive: Receive, within_s: float) -> Receive:
+    """Let a body be read by whoever wants it, which is after authentication."""
+    taken, complete = 0, False
+    ends_at: float | None = None
 
-    async def counted() -> Message:
-        nonlocal taken
-        message = await receive()
+    async def bounded() -> Message:
+        nonlocal taken, ends_at, complete
+        if complete:
+            return await receive()  # only a disconnect comes: that may take as long as it likes
+        ends_at = ends_at or asyncio.get_running_loop().time() + within_s
+        try:
+            async with asyncio.timeout_at(ends_at):
+                message = await receive()
+        except TimeoutError as cause:
+            raise RequestTimeout("request_timeout", "the body took too long to arrive") from cause
         taken += len(message.get("body", b""))
+        complete = not message.get("more_body", False)
         if taken > MAX_BODY_BYTES:
             raise BadRequest("body_too_large", _TOO_LARGE)
         return message
 
-    return counted
+    return bounded
 
 
-async def _refuse(request: Request, receive: Receive, send: Send) -> None:
-    response = await problem_of(request, BadRequest("body_too_large", _TOO_LARGE))
+async def _refuse(request: Request, error: SagabusError, receive: Receive, send: Send) -> None:
+    response = await problem_of(request, error)
     response.headers["connection"] = "close"
     await response(request.scope, receive, send)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 __all__ = ["ApiMetrics"]
 
@@ -20,6 +20,12 @@ class ApiMetrics:
             buckets=_BUCKETS,
             registry=registry,
         )
+        self._limited = Counter(
+            "sagabus_api_limited_total",
+            "Requests that a limit of the API refused or ended, by limit",
+            ("limit",),
+            registry=registry,
+        )
         self.active = Gauge(
             "sagabus_api_requests_active",
             "Requests under way, streams and long polls included",
@@ -29,3 +35,7 @@ class ApiMetrics:
     def answered(self, operation: str, status: int, took_s: float) -> None:
         """Count an answer."""
         self._took.labels(operation, str(status)).observe(took_s)
+
+    def limited(self, limit: str) -> None:
+        """Count what a limit refused or ended; `limit` is one of a few names of ours."""
+        self._limited.labels(limit).inc()

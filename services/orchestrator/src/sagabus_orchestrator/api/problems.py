@@ -23,7 +23,15 @@ from sagabus_orchestrator.api.trace import trace_id_of
 from sagabus_runtime import get_logger
 from sagabus_runtime.errors import is_retryable
 
-__all__ = ["PROBLEM_TYPE", "FieldError", "Problem", "problem_of", "status_of", "unexpected"]
+__all__ = [
+    "PROBLEM_TYPE",
+    "FieldError",
+    "Problem",
+    "problem_of",
+    "problem_of_ours",
+    "status_of",
+    "unexpected",
+]
 
 PROBLEM_TYPE: Final = "application/problem+json"
 MAX_FIELD_ERRORS: Final = 20
@@ -76,6 +84,11 @@ async def problem_of(request: Request, error: Exception) -> Response:
             return unexpected(request, error)
 
 
+def problem_of_ours(request: Request, error: SagabusError) -> Response:
+    """Return the problem of one of our errors, for whoever stands before the app."""
+    return _of_ours(request, error)
+
+
 def unexpected(request: Request, error: Exception) -> Response:
     """Return the answer to what nobody foresaw: the log has all, the caller its trace id."""
     get_logger().exception(
@@ -99,6 +112,8 @@ def _of_ours(request: Request, error: SagabusError) -> Response:
         )
         detail = _DETAIL_OF_OUTAGE if is_retryable(error) else _DETAIL_OF_DEFECT
     headers = {"www-authenticate": CHALLENGE} if isinstance(error, Unauthenticated) else {}
+    if status == 408:
+        headers["connection"] = "close"  # the rest of the body may still come
     fields = None
     if isinstance(error, InvalidDefinition):
         fields = [{"pointer": p.path, "detail": f"{p.rule}: {p.mend}"} for p in error.problems]
@@ -160,6 +175,6 @@ def _response(
     if fields is not None:
         body["errors"] = fields
     sent = dict(headers or {})
-    if status in {429, 503}:
+    if status in {408, 429, 503}:
         sent["retry-after"] = str(RETRY_AFTER_S)
     return Response(dump(body), status, sent, PROBLEM_TYPE)

@@ -6,12 +6,17 @@ A route without declared permissions cannot be added: nothing is open by acciden
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar
+from contextlib import ExitStack
+from typing import Annotated, Any, TypeVar, get_origin
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from sagabus_core.canonical import JsonValue
@@ -23,7 +28,15 @@ from sagabus_orchestrator.api.identity import Permission, PermissionDenied, Prin
 from sagabus_orchestrator.api.problems import problem_of, unexpected
 from sagabus_orchestrator.audit import Act, By
 
-__all__ = ["Caller", "Services", "StrictRoute", "new_router", "permissions_of_route", "permitted"]
+__all__ = [
+    "Caller",
+    "Held",
+    "Services",
+    "StrictRoute",
+    "new_router",
+    "permissions_of_route",
+    "permitted",
+]
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _DECLARED = "__sagabus_permissions__"
@@ -73,15 +86,21 @@ class StrictRoute(APIRoute):
         if not permissions:
             raise BadRequest("no_permission_declared", f"{self.path} declares no permission")
         takes_body = self.body_field is not None
+        repeatable = _repeatable(self.dependant)
 
         async def answer(strict: StrictRequest) -> Response:
             try:
                 await _admit(strict, permissions)
+                _require_once(strict, repeatable)
                 if takes_body:
                     await require_json(strict)
                 return await handle(strict)
             except _Refused as refused:
                 return await problem_of(strict, refused.error)
+            except ClientDisconnect:
+                # Nobody hears it, and it is no defect of ours.
+                cut = BadRequest("invalid_request", "the body ended before its end")
+                return await problem_of(strict, cut)
             except (SagabusError, HTTPException) as error:
                 await _note_refusal(strict, error)
                 return await problem_of(strict, error)
@@ -99,6 +118,26 @@ class StrictRoute(APIRoute):
         return enter
 
 
+def _repeatable(dependant: Dependant) -> frozenset[str]:
+    """Return the parameters of a query that may stand several times."""
+    asked = [param.field_info.annotation for param in dependant.query_params]
+    return frozenset(
+        name
+        for model in asked
+        if isinstance(model, type) and issubclass(model, BaseModel)
+        for name, field in model.model_fields.items()
+        if get_origin(field.annotation) is list
+    )
+
+
+def _require_once(request: Request, repeatable: frozenset[str]) -> None:
+    """Refuse what one reader takes the first value of, and another one the last."""
+    counted = Counter(name for name, _ in request.query_params.multi_items())
+    for name, times in counted.items():
+        if times > 1 and name not in repeatable:
+            raise BadRequest("invalid_field", f"query/{name[:100]}: stands several times")
+
+
 async def _answer(request: Request, error: Exception) -> Response:
     try:
         return await problem_of(request, error)
@@ -113,6 +152,8 @@ async def _admit(request: Request, permissions: frozenset[Permission]) -> None:
         headers.get("authorization"), headers.get("x-api-key")
     )
     request.state.principal = principal
+    held: ExitStack = request.state.held
+    held.enter_context(backend.shares.requests.held_by(principal.actor))
     principal.require_any(permissions)
 
 
@@ -126,6 +167,8 @@ async def _note_refusal(request: Request, error: Exception) -> None:
 
 
 async def require_json(request: Request) -> None:
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise BadRequest("unsupported_media_type", "send the body uncompressed")
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if await request.body() and media_type != "application/json":
         raise BadRequest("unsupported_media_type", "send the body as application/json")
@@ -143,6 +186,15 @@ def _backend(request: Request) -> Backend:
 
 Caller = Annotated[Principal, Depends(_principal)]
 """Who asks; holds a permission of the route already."""
+
+
+def _held(request: Request) -> ExitStack:
+    found: ExitStack = request.state.held
+    return found
+
+
+Held = Annotated[ExitStack, Depends(_held)]
+"""What the request holds until its answer has been sent, or its caller has gone."""
 
 Services = Annotated[Backend, Depends(_backend)]
 """What the routes work with."""

@@ -11,6 +11,8 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from sagabus_orchestrator.api.metrics import ApiMetrics
+from sagabus_orchestrator.api.wire import DEFAULT_LIMITS, WireLimits, bounded_protocol
 from sagabus_runtime import Pulse, get_logger
 
 __all__ = ["HttpServer"]
@@ -30,10 +32,18 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Serves an app on one port until its pulse stops."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        metrics: ApiMetrics,
+        limits: WireLimits = DEFAULT_LIMITS,
+    ) -> None:
         self._app = app
         self._host = host
         self._port = port
+        self._protocol = bounded_protocol(limits, metrics)
         self._socket: socket.socket | None = None
 
     @property
@@ -81,7 +91,7 @@ class HttpServer:
     def _config(self) -> uvicorn.Config:
         return uvicorn.Config(
             self._app,
-            http="httptools",
+            http=self._protocol,
             ws="none",
             lifespan="off",
             loop="none",

@@ -28,6 +28,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
     ),
     404: ("definition_unknown", "unknown_saga", "not_found", "nothing_parked", "route_unknown"),
     405: ("method_not_allowed",),
+    408: ("request_timeout",),
     409: (
         *("definition_inactive", "request_conflict", "attempt_never_issued"),
         *("definition_mismatch", "unknown_activation", "condition_error", "ambiguous_key"),
@@ -40,6 +41,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
             "idempotency_key_reused",
             "key_name_taken",
             "bulk_too_large",
+            "bulk_scan_too_long",
             "issuing_held",
         ),
     ),
@@ -52,7 +54,8 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         *("evidence_missing", "edit_changes_command", "store_rejected", "record_invalid"),
         *("unreadable_record", "invalid_definition"),
     ),
-    429: ("tenant_quota_exceeded", "rate_limit_exceeded"),
+    429: ("tenant_quota_exceeded", "rate_limit_exceeded", "caller_busy"),
+    431: ("head_too_large",),
 }
 
 STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(

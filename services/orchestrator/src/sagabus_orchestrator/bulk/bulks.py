@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,14 +38,31 @@ _VERB: Final = {
 class Bulks:
     """Bulk operations of one database; `tenants` limits what a caller sees (None: nothing)."""
 
-    def __init__(self, database: Database, watcher: CatalogWatcher) -> None:
+    def __init__(
+        self, database: Database, watcher: CatalogWatcher, *, count_within_s: float | None = None
+    ) -> None:
+        """`count_within_s`: longest count of what an order means; None: as long as it takes."""
         self._database = database
         self._watcher = watcher
+        self._count_within_s = count_within_s
         self._trail = Trail(database)
 
     async def count(self, order: BulkOrder) -> tuple[int, tuple[Found, ...]]:
-        """Return how many sagas an order means now (counted to one more than `most`), and some."""
+        """Return how many sagas an order means now (counted to one more than `most`), and some.
+
+        Raises `Refused` (`bulk_scan_too_long`).
+        """
         _check(order)
+        try:
+            async with asyncio.timeout(self._count_within_s):
+                return await self._count(order)
+        except TimeoutError as cause:
+            raise Refused(
+                "bulk_scan_too_long",
+                "counting the sagas that match takes too long: name a tenant, or ask for fewer",
+            ) from cause
+
+    async def _count(self, order: BulkOrder) -> tuple[int, tuple[Found, ...]]:
         until = before(order.wanted, instant(await self._database.now_ms()))
         wanted, count = replace(order.wanted, until=until), 0
         samples: list[Found] = []

@@ -51,7 +51,9 @@ async def start_bulk(question: BulkQuestion, caller: Caller, services: Services)
 
     Each saga is changed in a transaction of its own, once; those that refuse are listed.
     """
-    return BulkAnswer.of(await services.bulks.start(_order(caller, question)))
+    order = _order(caller, question)
+    with services.shares.scans.held_by(caller.actor):
+        return BulkAnswer.of(await services.bulks.start(order))
 
 
 @router.post(f"{PLACE}/preview", response_model=BulkPreview, responses=_REFUSALS)
@@ -59,7 +61,8 @@ async def start_bulk(question: BulkQuestion, caller: Caller, services: Services)
 async def preview_bulk(question: BulkQuestion, caller: Caller, services: Services) -> BulkPreview:
     """Count what a bulk operation would mean now, and name some; begins nothing."""
     order = _order(caller, question)
-    count, samples = await services.bulks.count(order)
+    with services.shares.scans.held_by(caller.actor):
+        count, samples = await services.bulks.count(order)
     named = [found.business_key for found in samples]
     return BulkPreview(matching=count, too_large=count > order.most, samples=named)
 

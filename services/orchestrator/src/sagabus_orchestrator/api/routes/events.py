@@ -16,7 +16,7 @@ from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.feed import BEGINNING, Change, Followed, Position
 from sagabus_orchestrator.api.identity import Permission
 from sagabus_orchestrator.api.models.fields import Key, Name, Question, SagaId, at
-from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
+from sagabus_orchestrator.api.routing import Caller, Held, Services, new_router, permitted
 from sagabus_orchestrator.queries import SagaFilter
 
 __all__ = ["router"]
@@ -58,7 +58,7 @@ class FollowQuestion(Question):
 @router.get("/sagas/{saga_id}/events", response_class=StreamingResponse, responses=_STREAM)
 @permitted(Permission.SAGA_READ)
 async def follow_saga(
-    saga_id: SagaId, caller: Caller, services: Services, last_event_id: LastId = None
+    saga_id: SagaId, caller: Caller, services: Services, held: Held, last_event_id: LastId = None
 ) -> StreamingResponse:
     """Follow one saga from its start, or behind an event: every change of status, in order.
 
@@ -66,6 +66,7 @@ async def follow_saga(
     not keep up: resume it.
     """
     await services.saga(caller, saga_id)
+    held.enter_context(services.shares.waits.held_by(caller.actor))
     behind = BEGINNING if last_event_id is None else last_event_id
     return await _stream(services, Followed(saga_id), behind)
 
@@ -75,6 +76,7 @@ async def follow_saga(
 async def follow_sagas(
     caller: Caller,
     services: Services,
+    held: Held,
     asked: Annotated[FollowQuestion, Query()],
     last_event_id: LastId = None,
 ) -> StreamingResponse:
@@ -83,6 +85,7 @@ async def follow_sagas(
     Each change comes once, those of one saga in their order, however late its transaction commits;
     changes wait while an older transaction that has written runs. Ends as the stream of one saga.
     """
+    held.enter_context(services.shares.waits.held_by(caller.actor))
     followed = Followed(
         tenants=SagaFilter(asked.tenant, tenants=caller.tenants.as_filter()).owners,
         workflow=asked.workflow,

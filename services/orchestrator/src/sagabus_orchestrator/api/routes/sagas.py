@@ -128,7 +128,8 @@ async def wait_for_outcome(
         return standing.is_settled
 
     if asked.timeout_ms and not enough(_standing(detail)):
-        await services.watch.wait(saga_id, enough, asked.timeout_ms / 1000)
+        with services.shares.waits.held_by(caller.actor):
+            await services.watch.wait(saga_id, enough, asked.timeout_ms / 1000)
         detail = await services.saga(caller, saga_id)
     return _outcome(detail, services)
 
