@@ -61,6 +61,7 @@ class Desk:
         self._mode, self._recovering = mode, mode is not RecoveryMode.OFF
         self._early = EarlyResults()
         self._catalog = catalog
+        self._choices = starts.Choices(catalog)
         self._shelf = Shelf(conn)
         self._scene = Scene(topics, 0, tracing or Tracing())
         self._entries: dict[str, Entry] = {}
@@ -127,8 +128,7 @@ class Desk:
         self._quotas = await rows.lock_quotas(self._conn, tenants | {w.body.tenant for w in new})
 
     async def _hold_definitions(self, works: Iterable[StartWork]) -> None:
-        chosen = starts.all_chosen(self._catalog, works)
-        self._startable = await rows.share_definitions(self._conn, chosen)
+        self._startable = await rows.share_definitions(self._conn, self._choices.all(works))
 
     async def _look(self, works: Iterable[Work]) -> None:
         """Look at clock, definitions and early answers, behind all locks but those of new keys."""
@@ -215,7 +215,7 @@ class Desk:
             present = known if entry is None else known.at(entry.snapshot)
             self._answer(starts.answer_known(work, present))
             return
-        ref = starts.choose(self._catalog, work)
+        ref = self._choices.of(work)
         if isinstance(ref, SagabusError):
             self._refuse(work, ref)
         elif not starts.may_start(work, self._startable.get(ref)):

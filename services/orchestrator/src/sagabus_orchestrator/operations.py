@@ -231,8 +231,6 @@ class Operations:
             operation.operation_id,
             entry.snapshot.saga_id,
             event.kind.value,
-            operation.actor,
-            operation.reason,
             request_of(event),
             dump(outcome.body()),
             rows.instant(now),

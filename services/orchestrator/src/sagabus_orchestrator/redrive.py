@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,8 +69,21 @@ class DeadLetters:
         """
         if dry_run:
             return await self._twice(letter_id, deed, dry_run=True)
-        async with self._trail.refusals_of(_act(letter_id, None, deed)):
+        try:
             return await self._twice(letter_id, deed, dry_run=False)
+        except SagabusError as error:
+            if not error.retryable:
+                await self._trail.refused(await self._refused_act(letter_id, deed), error)
+            raise
+
+    async def _refused_act(self, letter_id: str, deed: Deed) -> Act:
+        """Return what was asked for, with whose letter it is about where that can be told."""
+        with suppress(SagabusError):
+            async with self._database.connection() as conn:
+                letter = await letters.find(conn, letter_id)
+                return _act(letter, deed, await letters.owner(conn, letter))
+        by = By(deed.actor, deed.reason, deed.operation_id)
+        return Act(kind=f"dlt:{deed.kind}", by=by, subject=letter_id)
 
     async def _twice(self, letter_id: str, deed: Deed, *, dry_run: bool) -> LetterOutcome:
         _check(deed)
@@ -101,6 +115,7 @@ class DeadLetters:
             return earlier
         if state != "open":
             raise Refused("dead_letter_closed", f"the dead letter is {state} already")
+        owner = await letters.owner(conn, letter)
         if deed.kind == "discard":
             effect = "discarded"
         else:
@@ -109,7 +124,7 @@ class DeadLetters:
         await letters.close(
             conn, letter, "discarded" if deed.kind == "discard" else "redriven", deed, effect
         )
-        await record(conn, _act(letter.id, letter, deed), effect)
+        await record(conn, _act(letter, deed, owner), effect)
         return LetterOutcome(letter, effect)
 
     async def _earlier(self, conn: Connection, letter: Letter, deed: Deed) -> LetterOutcome | None:
@@ -193,13 +208,13 @@ class DeadLetters:
         return f"sent to {row.topic}" + (" as edited" if edited is not None else "")
 
 
-def _act(letter_id: str, letter: Letter | None, deed: Deed) -> Act:
-    place = "" if letter is None else f" {'/'.join(map(str, letter.place))}"
+def _act(letter: Letter, deed: Deed, owner: str | None) -> Act:
     return Act(
         kind=f"dlt:{deed.kind}",
         by=By(deed.actor, deed.reason, deed.operation_id),
-        subject=f"{letter_id}{place}",
-        saga_id=None if letter is None else letter.saga_id,
+        subject=f"{letter.id} {'/'.join(map(str, letter.place))}",
+        tenant=owner or "",
+        saga_id=letter.saga_id,
     )
 
 
