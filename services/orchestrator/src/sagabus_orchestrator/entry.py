@@ -24,35 +24,36 @@ from sagabus_messages import (
     Command,
     Lifecycle,
     OutboxRow,
+    Signer,
     Stamp,
     Topics,
     WakeupRequest,
     encode,
     format_instant,
-    source_of,
 )
 from sagabus_messages.payloads import write_payload
 from sagabus_messages.strict_json import dump
+from sagabus_orchestrator.signatures import SOURCE
 from sagabus_runtime.names import FIELD_SAGA_ID
 from sagabus_runtime.telemetry import Tracing, is_sampled
 
-__all__ = ["NO_HEAD", "SOURCE", "SPAN_BATCH", "SPAN_TRANSITION", "Entry", "Scene", "StoredFact"]
+__all__ = ["NO_HEAD", "SPAN_BATCH", "SPAN_TRANSITION", "Entry", "Scene", "StoredFact"]
 
 SPAN_BATCH: Final = "orchestrator.batch"
 SPAN_TRANSITION: Final = "saga.transition"
 
-SOURCE = source_of("orchestrator")
 NO_HEAD = bytes(32)
 """Head of the journal of a saga without facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What all decisions of a transaction share: topics, the database time, where spans go."""
+    """What all decisions of a transaction share: topics, database time, spans, signing key."""
 
     topics: Topics
     now_ms: int
     tracing: Tracing = field(default_factory=Tracing)
+    signer: Signer | None = None
 
 
 class StoredFact(NamedTuple):  # a saga writes ten: a frozen class costs three times as much
@@ -182,7 +183,8 @@ class Entry:
             expires_at_ms=effect.expires_at_ms,
             payload=effect.payload,
         )
-        return encode(body, scene.topics.command(effect.participant), self._stamp(scene))
+        row = encode(body, scene.topics.command(effect.participant), self._stamp(scene))
+        return row if scene.signer is None else scene.signer.sign(row)
 
     def _wakeup_request(self, effect: ArmWakeup, scene: Scene) -> OutboxRow:
         body = WakeupRequest(

@@ -21,7 +21,7 @@ from sagabus_core.engine import (
     required_permissions,
 )
 from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
-from sagabus_messages import Topics
+from sagabus_messages import Signer, Topics
 from sagabus_messages.errors import MessageError
 from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator import rows, signals
@@ -68,11 +68,13 @@ class Operations:
         watcher: CatalogWatcher,
         *,
         manual_close_enabled: bool = False,
+        signer: Signer | None = None,
     ) -> None:
         self._database = database
         self._topics = topics
         self._watcher = watcher
         self._manual_close_enabled = manual_close_enabled
+        self._signer = signer
         self._trail = Trail(database)
 
     async def perform(
@@ -181,7 +183,7 @@ class Operations:
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
         terms.allow(permissions, quotas, entry.snapshot.tenant, now)
         decision = await decided(conn, entry, event, now)
-        scene, early = Scene(self._topics, now, Tracing.of_host()), EarlyResults()
+        scene, early = self._scene(now), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
@@ -213,6 +215,9 @@ class Operations:
         outcome = await self._record(conn, entry, event, decision, now)
         await record(conn, replace(act, permission=permission_text(permissions)), str(outcome))
         return outcome
+
+    def _scene(self, now: int) -> Scene:
+        return Scene(self._topics, now, Tracing.of_host(), self._signer)
 
     async def _record(
         self, conn: Connection, entry: Entry, event: ManagementEvent, decision: Decision, now: int
@@ -247,7 +252,7 @@ class Operations:
         query = SAGAS["take_deferred" if write else "read_deferred"]
         found = sorted(await conn.fetch(query, entry.snapshot.saga_id), key=lambda row: row["id"])
         await reach("orchestrator.after-take-deferred")
-        scene = Scene(self._topics, now, Tracing.of_host())
+        scene = self._scene(now)
         letters: list[Rejected] = []
         for row in found:
             record = stored_record(row)

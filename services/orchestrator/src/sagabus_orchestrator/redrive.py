@@ -9,17 +9,19 @@ from typing import Final
 
 from sagabus_core.errors import SagabusError
 from sagabus_core.names import MAX_BODY_BYTES
-from sagabus_messages import Command, Kind, OutboxRow, Record, Topics, Verifier
+from sagabus_messages import Command, Kind, MessageError, OutboxRow, Record, Topics
 from sagabus_orchestrator import letters, rows
 from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
 from sagabus_orchestrator.edits import edited_row, try_decode
+from sagabus_orchestrator.entry import Scene
 from sagabus_orchestrator.errors import OrphanedInstances, Refused, RivalStart, StaleCatalog
 from sagabus_orchestrator.letters import FOREIGN, SQL, Deed, Letter
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.works import UNVERIFIED, read_batch
+from sagabus_orchestrator.signatures import UNSIGNED, Signatures
+from sagabus_orchestrator.works import read_batch
 from sagabus_store import Connection, Database, InboxWindow, now_ms, outbox
 
 __all__ = ["DeadLetters", "LetterOutcome"]
@@ -48,10 +50,10 @@ class DeadLetters:
         watcher: CatalogWatcher,
         window: InboxWindow,
         mode: RecoveryMode = RecoveryMode.OFF,
-        verifier: Verifier = UNVERIFIED,
+        signatures: Signatures = UNSIGNED,
     ) -> None:
         self._database = database
-        self._verifier = verifier
+        self._signatures = signatures
         self._mode = mode
         self._topics = topics
         self._watcher = watcher
@@ -159,11 +161,19 @@ class DeadLetters:
         if deed.edited is not None:
             now = await now_ms(conn)
             row = edited_row(letter, deed.edited, deed.operation_id, self._topics, now)
+            if letter.kind == Kind.COMMAND:
+                row = self._signed(row, source)
         if letter.kind not in APPLIED:
             return await self._send(conn, letter, row)
         if row is not None:
             source = Record(*letter.place, row.key, row.value, row.headers, 0)
         return await self._apply(conn, source, edited=row is not None)
+
+    def _signed(self, row: OutboxRow, original: Record) -> OutboxRow:
+        try:
+            return self._signatures.sign_edited(row, original)
+        except MessageError as error:
+            raise Refused("edit_not_allowed", f"the original command: {error.detail}") from error
 
     async def _apply(self, conn: Connection, record: Record, *, edited: bool) -> str:
         """Decide a start, result or wake-up as if it came from its topic, with every check."""
@@ -173,10 +183,11 @@ class DeadLetters:
             self._topics,
             now_ms=now,
             window_ms=self._window_ms,
-            verifier=self._verifier,
+            signatures=self._signatures,
         )
         try:
-            desk = Desk(conn, self._topics, self._watcher.current, self._mode)
+            scene = Scene(self._topics, 0, signer=self._signatures.signer)
+            desk = Desk(conn, scene, self._watcher.current, self._mode)
             outcome = await desk.settle(intake)
         except SagabusError as error:
             if error.retryable:

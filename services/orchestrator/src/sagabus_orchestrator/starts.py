@@ -14,8 +14,9 @@ from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import START_REFUSED, Lifecycle, OutboxRow, Stamp, encode
 from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
-from sagabus_orchestrator.entry import SOURCE, Scene
+from sagabus_orchestrator.entry import Scene
 from sagabus_orchestrator.errors import Refused
+from sagabus_orchestrator.signatures import SOURCE
 from sagabus_orchestrator.works import StartWork
 
 __all__ = [

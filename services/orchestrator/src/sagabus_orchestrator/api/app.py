@@ -32,7 +32,7 @@ from sagabus_orchestrator.queries import SagaReader
 from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.registry import Registry
-from sagabus_orchestrator.signatures import verifier_of
+from sagabus_orchestrator.signatures import Signatures
 from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.tenants import Tenants
 from sagabus_orchestrator.why import Gatherer
@@ -54,6 +54,7 @@ class ApiService:
         self._settings = settings
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
+        self._signatures = Signatures.of(settings, registry)
         self._metrics = ApiMetrics(registry)
         self._tracing = Tracing.start("sagabus-api")
         self._tracing.become_host()
@@ -123,9 +124,9 @@ class ApiService:
         self, database: Database, watcher: CatalogWatcher, authenticator: Authenticator
     ) -> Backend:
         settings, topics, window = self._settings, self._topics, self._window
-        mode = settings.recovery_mode
+        mode, signatures = settings.recovery_mode, self._signatures
         handler = Handler(database, topics, watcher, window, self._events, mode)
-        verifier = verifier_of(settings)
+        handler.signatures = signatures
         bus = KafkaBus(KafkaConnection.of(settings, "sagabus-api"))
         return Backend(
             database=database,
@@ -139,14 +140,18 @@ class ApiService:
             watch=StatusWatch(database),
             feed=Feed(database),
             operations=Operations(
-                database, topics, watcher, manual_close_enabled=settings.manual_close_enabled
+                database,
+                topics,
+                watcher,
+                manual_close_enabled=settings.manual_close_enabled,
+                signer=signatures.signer,
             ),
             bulks=Bulks(database, watcher, count_within_s=settings.api_scan_ms / 1000),
             switchboard=Switchboard(database),
             registry=Registry(database, CelConditions(), topics),
             tenants=Tenants(database),
             pages=FactPages(database),
-            letters=lambda: DeadLetters(database, topics, watcher, window, mode, verifier),
+            letters=lambda: DeadLetters(database, topics, watcher, window, mode, signatures),
             gatherer=lambda: Gatherer(database, watcher.current, Readers(topics), bus),
             missing_topics=self._missing_topics,
             stopping=self.health.stop,

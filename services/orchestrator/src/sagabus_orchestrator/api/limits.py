@@ -64,12 +64,15 @@ class Holder:
 
 
 class HeadRules:
-    """Refuses a header that stands twice where two readers would understand two things."""
+    """Refuses a header that stands twice where two readers would understand two things.
+
+    Those that say who asks are refused where they are read (`credentials_ambiguous`).
+    """
 
     ONCE: Final = frozenset(
         {
-            *(b"authorization", b"x-api-key", b"content-type", b"content-length", b"host"),
-            *(b"content-encoding", b"idempotency-key", b"last-event-id", b"traceparent"),
+            *(b"content-type", b"content-length", b"content-encoding", b"host"),
+            *(b"idempotency-key", b"last-event-id", b"traceparent"),
         }
     )
 
