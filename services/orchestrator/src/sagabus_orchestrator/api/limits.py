@@ -65,15 +65,17 @@ class Holder:
 
 
 class HeadRules:
-    """Refuses a header that stands twice where two readers would understand two things."""
+    """Refuses a header that stands twice where two readers would understand two things.
+
+    Those that say who asks are refused where they are read (`credentials_ambiguous`).
+    """
 
     ONCE: Final = frozenset(
         {
-            *(b"content-type", b"content-length", b"host", b"content-encoding"),
+            *(b"content-type", b"content-length", b"content-encoding", b"host"),
             *(b"idempotency-key", b"last-event-id", b"traceparent"),
         }
     )
-    """Of credentials the door itself asks for one (`credentials_ambiguous`)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

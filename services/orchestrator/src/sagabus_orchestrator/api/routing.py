@@ -162,9 +162,8 @@ async def _admit(request: Request, permissions: frozenset[Permission]) -> None:
     principal = await _authenticate(request)
     request.state.principal = principal
     note_actor(request, principal.actor)
-    backend: Backend = request.app.state.backend
     held: ExitStack = request.state.held
-    held.enter_context(backend.shares.requests.held_by(principal.actor))
+    held.enter_context(_backend(request).shares.requests.held_by(principal.actor))
     principal.require_any(permissions)
 
 
@@ -215,6 +214,15 @@ def _backend(request: Request) -> Backend:
 
 Caller = Annotated[Principal, Depends(_principal)]
 """Who asks; holds a permission of the route already."""
+
+
+def _held(request: Request) -> ExitStack:
+    found: ExitStack = request.state.held
+    return found
+
+
+Held = Annotated[ExitStack, Depends(_held)]
+"""What the request holds until its answer has been sent, or its caller has gone."""
 
 Lasting = Annotated[Standing, Depends(_standing)]
 """Whether that caller still may, for an answer that goes on and on."""
