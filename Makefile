@@ -50,7 +50,7 @@ model-check: setup ## explore every reachable state of small sagas (10 minutes);
 conformance: setup ## prove a running participant: PARTICIPANT=payment STEP=charge-card PAYLOAD=file.json OPTIONS=...
 	$(BIN)/sagabus conformance --participant $(PARTICIPANT) --step $(STEP) --payload $(PAYLOAD) $(OPTIONS)
 
-bench: setup ## measure parts and whole beside their floors, 9 minutes; build/bench.json
+bench: setup ## measure parts and whole beside their floors, 10 minutes; build/bench.json
 	$(BIN)/python -m tests.bench
 
 bench-peer: setup ## the same unit of work on DBOS Transact and here, with the ratios; build/bench.json

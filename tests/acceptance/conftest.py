@@ -11,6 +11,7 @@ from sagabus_testkit.orders import DEFINITION
 from sagabus_testkit.system import API, SERVICES, Servers, System
 
 from .collector import Collector, collecting
+from .signing import Keys
 from .support import Shop
 
 
@@ -31,13 +32,14 @@ def shop(stack: LocalStack) -> Iterator[Shop]:
             "OTEL_TRACES_SAMPLER": "parentbased_always_off",
             "OTEL_BSP_SCHEDULE_DELAY": "200",
         }
-        kinds, settings = (*SERVICES, API), {"*": tracing}
+        keys = Keys.make(logs / "keys")
+        kinds, settings = (*SERVICES, API), {"*": tracing, **keys.settings()}
         with System(Servers.of(stack), logs, name="shop", kinds=kinds, settings=settings) as system:
-            yield _opened(system, stack, collector)
+            yield _opened(system, stack, collector, keys)
 
 
-def _opened(system: System, stack: LocalStack, collector: Collector) -> Shop:
+def _opened(system: System, stack: LocalStack, collector: Collector, keys: Keys) -> Shop:
     system.start()
-    found = Shop(system, stack, collector)
+    found = Shop(system, stack, collector, keys)
     found.sagabus("definitions", "publish", str(DEFINITION), "--activate")
     return found

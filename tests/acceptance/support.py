@@ -21,6 +21,7 @@ from sagabus_testkit.orders import DEFINITION
 from sagabus_testkit.system import System
 
 from .collector import Collector
+from .signing import Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Shop:
     system: System
     stack: LocalStack
     collector: Collector
+    keys: Keys
 
     def sagabus(self, *arguments: str, expect: int = 0) -> str:
         """Run the command and return what it printed; the exit code must be as expected.
@@ -38,7 +40,9 @@ class Shop:
         """
         said = io.StringIO()
         with (
-            mock.patch.dict(os.environ, self.system.environment),
+            mock.patch.dict(
+                os.environ, {**self.system.environment, **self.keys.environment("orchestrator")}
+            ),
             contextlib.redirect_stdout(said),
             contextlib.redirect_stderr(said),
             ThreadPoolExecutor(1) as executor,

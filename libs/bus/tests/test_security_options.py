@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sagabus_bus import BusMisconfigured, BusUnavailable, KafkaConnection, KafkaSecurity, translate
-from sagabus_testkit.stack.secure_kafka import make_authority
+from sagabus_testkit.stack.authority import make_authority
 
 
 def connection(security: KafkaSecurity) -> KafkaConnection:

@@ -84,6 +84,8 @@ def test_the_readme_lists_every_variable_of_every_service() -> None:
 KAFKA = {"SAGABUS_KAFKA": "127.0.0.1:9092"}
 SASL = {"SAGABUS_KAFKA_USERNAME": "orders", "SAGABUS_KAFKA_PASSWORD": "hunter2hunter2"}
 
+OAUTH = {"PROTOCOL": "sasl_ssl", "MECHANISM": "OAUTHBEARER", "TOKEN_FILE": __file__}
+
 
 class TestKafkaSecurity:
     @pytest.mark.parametrize(
@@ -97,8 +99,11 @@ class TestKafkaSecurity:
             ({"PROTOCOL": "ssl", "KEY_FILE": __file__}, "SAGABUS_KAFKA_CERT_FILE"),
             ({"PROTOCOL": "tls"}, "SAGABUS_KAFKA_PROTOCOL is wrong"),
             ({"PROTOCOL": "sasl_ssl", "MECHANISM": "GSSAPI", **SASL}, "SAGABUS_KAFKA_MECHANISM"),
+            ({**OAUTH, "TOKEN_FILE": ""}, "SAGABUS_KAFKA_TOKEN_FILE"),
+            ({**OAUTH, **SASL}, "makes no use of SAGABUS_KAFKA_PASSWORD"),
+            ({**OAUTH, "MECHANISM": "PLAIN", **SASL}, "makes no use of SAGABUS_KAFKA_TOKEN_FILE"),
         ],
-        ids=range(8),
+        ids=range(11),
     )
     def test_what_does_not_fit_is_named(
         self, monkeypatch: pytest.MonkeyPatch, more: dict[str, str], says: str

@@ -1,5 +1,7 @@
 """Outages are retried, what a message causes is not, and a lost commit is neither."""
 
+import ssl
+
 import asyncpg
 import pytest
 
@@ -8,6 +10,7 @@ from sagabus_store import (
     CommitUnknown,
     PartitionMissing,
     StoreError,
+    StoreMisconfigured,
     StoreRejected,
     StoreUnavailable,
     translated,
@@ -18,6 +21,12 @@ from sagabus_store.errors import translate, translate_commit
 def postgres_error(sqlstate: str, constraint: str | None = None) -> Exception:
     fields = {"S": "ERROR", "C": sqlstate, "M": "text"} | ({"n": constraint} if constraint else {})
     error: Exception = asyncpg.PostgresError.new(fields)
+    return error
+
+
+def lost_by(cause: Exception) -> Exception:
+    error: Exception = asyncpg.ConnectionDoesNotExistError("connection was closed")
+    error.__cause__ = cause
     return error
 
 
@@ -34,8 +43,6 @@ def postgres_error(sqlstate: str, constraint: str | None = None) -> Exception:
         "57014",
         "57P01",
         "58030",
-        "28P01",
-        "3D000",
         "XX000",
         "F0000",
     ],
@@ -45,6 +52,40 @@ def test_what_says_nothing_about_a_message_is_an_outage(sqlstate: str) -> None:
         found = translate(error)
         assert type(found) is StoreUnavailable
         assert found.retryable
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        postgres_error("28P01"),
+        postgres_error("28000"),
+        postgres_error("3D000"),
+        ssl.SSLCertVerificationError(1, "certificate verify failed"),
+        ssl.SSLError(1, "sslv3 alert bad certificate"),
+        ConnectionError('PostgreSQL server at "a:1" rejected SSL upgrade'),
+        asyncpg.ClientConfigurationError("`sslmode` parameter must be one of: ..."),
+        lost_by(ssl.SSLError(1, "tlsv1 alert unknown ca")),
+    ],
+    ids=repr,
+)
+def test_being_turned_away_is_told_from_an_outage_and_held_like_one(error: Exception) -> None:
+    found = translate(error)
+    assert isinstance(found, StoreMisconfigured)
+    assert (found.code, found.retryable) == ("store_misconfigured", True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ssl.SSLEOFError(8, "EOF"),
+        ConnectionResetError(),
+        lost_by(ssl.SSLEOFError(8, "EOF")),
+        lost_by(ConnectionResetError()),
+    ],
+    ids=repr,
+)
+def test_a_handshake_that_was_cut_off_is_an_outage(error: Exception) -> None:
+    assert type(translate(error)) is StoreUnavailable
 
 
 @pytest.mark.parametrize("sqlstate", ["22021", "22003", "23505", "23502", "54000", "P0001"])

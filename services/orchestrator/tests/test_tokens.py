@@ -5,6 +5,7 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -167,6 +168,18 @@ class TestWhatDoesNot:
             {"tenants": [""]},
             {"tenants": ["a\nb"]},
             {"tenants": {"acme": True}},
+            {"aud": ["sagabus-api", 7]},
+            {"aud": ["sagabus-api-2", "SAGABUS-API", "sagabus-api/"]},
+            {"aud": {"sagabus-api": True}},
+            {"iss": ["https://elsewhere.example"]},
+            {"sub": 7},
+            {"sub": ["alice"]},
+            {"exp": math.inf},
+            {"exp": [FAR_AHEAD]},
+            {"nbf": "later"},
+            {"iat": -math.inf},
+            {"tenants": [["acme"]]},
+            {"tenants": "\ud800"},
         ],
         ids=str,
     )
@@ -179,6 +192,37 @@ class TestWhatDoesNot:
             headers={"kid": key.kid, "typ": "JWT"},
         )
         assert await refused(make(), token) == "token_invalid"
+
+    async def test_an_issuer_is_who_it_says_character_by_character(
+        self, issuer: LocalIssuer, make: Make
+    ) -> None:
+        for name in (issuer.url + "/", issuer.url.upper(), issuer.url + "#", " " + issuer.url):
+            assert await refused(make(), issuer.token(OLD, iss=name)) == "token_invalid"
+        assert issuer.asked == 0
+
+    async def test_where_a_token_says_its_key_is_nobody_looks(
+        self, issuer: LocalIssuer, make: Make
+    ) -> None:
+        """`jku`, `x5u`, `jwk` and `x5c` are the sender's word; a key id is a name, no path."""
+        with local_issuer() as evil:
+            evil.keys = [NEW.public()]
+            own = {"jwk": NEW.public(), "jku": f"{evil.url}/keys", "x5u": f"{evil.url}/x"}
+            for kid in (NEW.kid, OLD.kid, f"{evil.url}/keys", "../old", "old\0", "OLD", "old "):
+                head = {**own, "kid": kid, "x5c": [text(public_bytes(NEW, "der"))]}
+                token = jwt.encode(issuer.claims(), NEW.private, "RS256", headers=head)
+                assert await refused(make(), token) == "token_invalid"
+            assert evil.asked == 0
+
+    async def test_a_token_that_leaves_its_own_body_out(
+        self, issuer: LocalIssuer, make: Make
+    ) -> None:
+        """Unencoded and detached bodies (RFC 7797) are not understood."""
+        for head in ({"b64": False}, {"b64": False, "crit": ["b64"]}):
+            signed = {"alg": "RS256", "kid": OLD.kid, **head}
+            token = unsigned(issuer, signed)
+            assert await refused(make(), token) == "token_invalid"
+            first, _, last = token.split(".")
+            assert await refused(make(), f"{first}..{last}") == "token_invalid"
 
     async def test_an_old_token_is_told_so_once_its_signature_is_good(
         self, issuer: LocalIssuer, make: Make
@@ -305,6 +349,15 @@ class TestRotation:
             assert [str(each) for each in found[:-1]] == [str(found[0])] * len(flood)
             assert not isinstance(found[-1], BaseException)
         assert issuer.asked == 3
+
+    async def test_of_two_keys_with_one_id_neither_forges_the_other(
+        self, issuer: LocalIssuer, make: Make
+    ) -> None:
+        """An issuer with a key for encryption of the same id signs with the other."""
+        issuer.keys = [OLD.public(use="sig"), {**NEW.public(use="enc"), "kid": OLD.kid}]
+        await make().verify(issuer.token(OLD))
+        forged = SigningKey(OLD.kid, NEW.private, "RS256")
+        assert await refused(make(), issuer.token(forged)) == "token_invalid"
 
     async def test_an_issuer_may_name_its_keys_itself(
         self, issuer: LocalIssuer, make: Make

@@ -56,7 +56,7 @@ def test_the_same_key_on_another_topic_is_another_order() -> None:
 
 
 def test_rows_of_a_parked_key_follow() -> None:
-    rows = [replace(row(1), parked=True), row(2, "b")]
+    rows = [row(1)._replace(parked=True), row(2, "b")]
     round_ = plan(rows, LIMITS, ())
     assert ([r.id for r in round_.follow], [r.id for r in round_.send]) == ([1], [2])
 
@@ -138,7 +138,7 @@ class OutboxTwin:
 
     def turn(self, limits: Limits, outage: bool) -> None:
         keys = {r.order_key for r in self.parked}
-        round_ = plan([replace(r, parked=r.order_key in keys) for r in self.hot], limits, ())
+        round_ = plan([r._replace(parked=r.order_key in keys) for r in self.hot], limits, ())
         done = settle(round_, self.publish(round_.send, outage))
         self.sent += done.delete
         self.parked += [*(p.row for p in done.park), *done.follow]

@@ -116,6 +116,17 @@ async def test_whoever_is_refused_a_change_is_in_the_audit_once(
     assert told == [(f"/v1{path}", "refused", "permission_denied")]
 
 
+async def test_credentials_that_stand_twice_count_for_nobody(api: Api) -> None:
+    """Of two headers a proxy may have judged the other one."""
+    for name, values in (
+        ("x-api-key", ("admin", "starter")),
+        ("authorization", ("Bearer a", "Bearer b")),
+    ):
+        headers = [(name, value) for value in values]
+        answer = await api.client.get("/v1/sagas", headers=headers)
+        assert problem(answer) == (401, "credentials_ambiguous")
+
+
 def packed(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from tests.integration.orchestrator.support import Rig, commands
 
 from sagabus_core.vocabulary import ResultStatus
 from sagabus_orchestrator.api.feed import Change, Feed, Followed, Position
+from sagabus_orchestrator.api.identity import IdentityUnavailable, Principal, Unauthenticated
+from sagabus_orchestrator.api.standing import Standing
 from sagabus_runtime import Pulse
 from sagabus_testkit import eventually
 
-from .support import Api, problem
+from .support import PEOPLE, Api, problem
 
 
 @dataclass
@@ -192,6 +195,39 @@ async def test_streams_ask_for_permission_and_tenant(api: Api) -> None:
     saga = api.rig.saga("ORD-1")
     assert problem(await api.get(f"/sagas/{saga}/events", who="globex")) == (404, "not_found")
     assert problem(await api.get("/events", who="starter")) == (403, "permission_denied")
+
+
+async def test_a_stream_ends_for_whoever_loses_the_right_to_it(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Revoked, or with other rights than before; an outage of whoever knows ends nothing."""
+    monkeypatch.setattr(Standing, "EVERY_S", 0.0)
+    people: dict[str, Principal | Exception] = {**PEOPLE}
+    asked: Counter[str | None] = Counter()
+
+    async def authenticate(authorization: str | None, api_key: str | None) -> Principal:
+        asked[api_key] += 1
+        found = people.get(api_key or "", Unauthenticated("key_invalid", "-"))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(api.backend.authenticator, "authenticate", authenticate)
+    streams = {
+        who: asyncio.create_task(api.client.get("/v1/events", headers={"x-api-key": who}))
+        for who in ("admin", "acme", "viewer")
+    }
+    await eventually(lambda: len(api.backend.feed._listeners) == len(streams))
+    people["viewer"] = IdentityUnavailable("identity_unavailable", "-")
+    del people["acme"]
+    people["admin"] = PEOPLE["globex"]
+    for who in ("acme", "admin"):
+        assert (await asyncio.wait_for(streams[who], 30)).status_code == 200
+    before = asked["viewer"]
+    await eventually(lambda: asked["viewer"] > before + 1)
+    assert not streams["viewer"].done()
+    api.backend.stopping.set()
+    assert (await streams["viewer"]).status_code == 200
 
 
 async def test_an_id_whose_successors_are_gone_is_refused(api: Api) -> None:

@@ -1,7 +1,10 @@
 """Producer, consumer and admin through a real listener with TLS and SASL; and those it refuses."""
 
 import asyncio
+import base64
+import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,10 +25,11 @@ from sagabus_bus import (
 )
 from sagabus_messages import OutboxRow
 from sagabus_testkit.stack import Kafka
+from sagabus_testkit.stack.authority import make_authority
 from sagabus_testkit.stack.home import StackHome
 from sagabus_testkit.stack.kafka import SecureListener
 from sagabus_testkit.stack.local_kafka import local_kafka
-from sagabus_testkit.stack.secure_kafka import KafkaUser, make_authority
+from sagabus_testkit.stack.secure_kafka import KafkaUser
 
 from .support import spec
 
@@ -124,6 +128,63 @@ async def test_a_certificate_of_somebody_else(listener: SecureListener, tmp_path
 async def test_the_name_in_the_certificate_counts(listener: SecureListener) -> None:
     renamed = replace(listener, bootstrap=listener.bootstrap.replace("127.0.0.1", "localhost"))
     assert "CERTIFICATE_VERIFY_FAILED" in await refusal(connect(renamed))
+
+
+def certified(listener: SecureListener, client_file: Path | None) -> KafkaConnection:
+    security = KafkaSecurity("ssl", ca_file=listener.ca_file, cert_file=client_file)
+    return KafkaConnection(listener.mutual, "test", 5_000, security)
+
+
+def token(subject: str, lives_s: int = 600) -> str:
+    """Return a token that nobody has signed: the test's broker believes it."""
+    now = time.time()
+    claims = {"sub": subject, "iat": now, "exp": now + lives_s}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + "."
+
+
+async def test_a_token_from_a_file_that_somebody_keeps_fresh(
+    listener: SecureListener, topic_prefix: str, tmp_path: Path
+) -> None:
+    file, topic = tmp_path / "token", f"{topic_prefix}.orders"
+    security = KafkaSecurity(
+        "sasl_ssl", ca_file=listener.ca_file, mechanism="OAUTHBEARER", token_file=file
+    )
+    connection = KafkaConnection(listener.bootstrap, "test", 5_000, security)
+    for text in ("", "two words", f"{SECRET}\n{SECRET}"):
+        file.write_text(text)
+        assert "SAGABUS_KAFKA_TOKEN_FILE" in await refusal(connection)
+    for text in (token("orders", -600), SECRET):
+        file.write_text(text)
+        assert "SaslAuthenticationFailed" in await refusal(connection)
+    file.write_text(token("orders") + "\n")
+    async with TopicAdmin(connection) as admin:
+        await admin.ensure([spec(topic)])
+    assert isinstance(await publish(connection, topic), Published)
+
+
+async def test_a_broker_that_asks_for_certificates(
+    listener: SecureListener, topic_prefix: str
+) -> None:
+    connection, topic = certified(listener, listener.client_file), f"{topic_prefix}.orders"
+    async with TopicAdmin(connection) as admin:
+        await admin.ensure([spec(topic)])
+    assert isinstance(await publish(connection, topic), Published)
+    async with Tail(connection, [topic], begin="beginning") as tail:
+        assert await tail.poll(wait_ms=10_000)
+
+
+async def test_certificates_that_the_broker_refuses(
+    listener: SecureListener, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "foreign.pem"
+    foreign.write_bytes(make_authority().issue("client"))
+    for client_file, told in (
+        (None, "asks for a certificate: SAGABUS_KAFKA_CERT_FILE"),
+        (foreign, "trusts no authority of the certificate in SAGABUS_KAFKA_CERT_FILE"),
+        (listener.expired_file, "SAGABUS_KAFKA_CERT_FILE expired at"),
+    ):
+        assert told in await refusal(certified(listener, client_file))
 
 
 async def test_tls_to_a_listener_without(listener: SecureListener, broker: Kafka) -> None:

@@ -68,7 +68,7 @@ TABLES = (
     *("bulk_refusal", "bulk", "held_saga", "hold"),
 )
 
-EVIDENCE = ("audit",)
+EVIDENCE = ("audit", "audit_seal")
 """What grows with refusals too."""
 
 IDENTITY = (

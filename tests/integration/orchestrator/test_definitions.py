@@ -9,6 +9,7 @@ from sagabus_expressions import CelConditions
 from sagabus_messages import START_REFUSED, Lifecycle
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
+from sagabus_orchestrator.entry import Scene
 from sagabus_orchestrator.errors import OrphanedInstances, Refused
 from sagabus_orchestrator.works import read_batch
 from sagabus_testkit import eventually
@@ -49,7 +50,7 @@ async def test_retiring_waits_for_a_start_under_way_and_then_sees_it(rig: Rig) -
     (ref,) = rig.watcher.current.definitions
     intake = read_batch([rig.start_record()], TOPICS, now_ms=rig.now_ms(), window_ms=10**9)
     async with rig.database.transaction() as conn:
-        await Desk(conn, TOPICS, rig.watcher.current).settle(intake)
+        await Desk(conn, Scene(TOPICS, 0), rig.watcher.current).settle(intake)
         retiring = asyncio.create_task(rig.registry.retire(ref))
         await eventually(lambda: rig.value(WAITING))
         assert not retiring.done()

@@ -22,8 +22,11 @@ from sagabus_orchestrator.api.identity import (
 )
 from sagabus_orchestrator.app import COMPONENTS
 from sagabus_orchestrator.audit import Act, By, FactPages, Trail, Wanted
+from sagabus_orchestrator.audit.findings import Scope
 from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
-from sagabus_orchestrator.audit.verify import Scope, Verifier
+from sagabus_orchestrator.audit.published import hear_outbox
+from sagabus_orchestrator.audit.verify import Verifier
+from sagabus_orchestrator.audit.witness import Witness
 from sagabus_orchestrator.bulk import BulkFilter, BulkKind, BulkOrder, Bulks, BulkWorker
 from sagabus_orchestrator.census import Census, CensusGauges
 from sagabus_orchestrator.errors import NotFound
@@ -37,7 +40,7 @@ from sagabus_store import describe_schema, migrate
 from sagabus_store.roles import ensure_login_role, grant
 from sagabus_testkit.stack import Postgres
 
-from .support import Rig, commands, lifecycle, open_rig, order, pause, resume
+from .support import TOPICS, Rig, commands, lifecycle, open_rig, order, pause, resume
 
 # A line of one migration is its own sum; SHARED has its test in the store.
 SUMS = [n for n, each in enumerate(COMPONENTS) if n and len(each.migrations) > 1]
@@ -90,9 +93,10 @@ async def look_back(rig: Rig) -> None:
     await Horizon(rig.database, held_gauge(CollectorRegistry())).move()
     registry = CollectorRegistry()
     await Census(rig.database, CensusGauges(registry), UpkeepEvents(registry)).look()
-    verifier = Verifier(rig.database, Scope(), lambda _: None)
-    await verifier.chains()
-    assert (verifier.report.sagas, verifier.report.broken) == (1, 0)
+    with Witness(await rig.database.now_ms()) as witness:
+        await hear_outbox(rig.database, TOPICS, Scope(), witness)
+        report = await Verifier(rig.database, Scope(), lambda _: None, witness).prove()
+    assert (report.sagas, report.breaks) == (1, [])
     act = Act(kind="saga:pause", by=By("ada"), subject="x")
     assert await Trail(rig.database).refused(act, NotFound("not_found", "none"))
 

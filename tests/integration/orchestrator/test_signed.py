@@ -1,31 +1,37 @@
-"""Signed results at the door: by mode, by key, and again at a redrive."""
+"""Signed results at the door, by mode and key, again at a redrive; signed commands behind it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from sagabus_bus import Reason, dead_letter_row
 from sagabus_core import ids
-from sagabus_messages import OutboxRow, Record, SignatureMode, Signer, Verifier, VerifyKey
+from sagabus_messages import (
+    OutboxRow,
+    Record,
+    SignatureMode,
+    Signer,
+    Verifier,
+    unpack_headers,
+)
 from sagabus_orchestrator.errors import Refused
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.letter_box import LetterBox
 from sagabus_orchestrator.letters import Deed
+from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.redrive import DeadLetters
+from sagabus_orchestrator.signatures import Signatures
 
-from .support import TOPICS, WINDOW, Rig, commands
+from .support import TOPICS, WINDOW, Rig, commands, pause, resume
 
 NAMES = ("inventory", "payment")
 SIGNERS = {name: Signer.of(f"{name}-1", name.encode().ljust(32)) for name in NAMES}
-KEYS = [
-    VerifyKey(
-        signer.key_id,
-        f"urn:sagabus:{name}",
-        signer._private.public_key().public_bytes_raw(),
-    )
-    for name, signer in SIGNERS.items()
-]
+KEYS = [signer.verify_key(f"urn:sagabus:{name}") for name, signer in SIGNERS.items()]
+STRICT = Signatures(Verifier(SignatureMode.REQUIRE, KEYS))
+OURS, OUR_LAST = (Signer.of(f"orchestrator-{n}", bytes([n]) * 32) for n in (2, 1))
+OUR_SOURCE = "urn:sagabus:orchestrator"
 Tamper = Callable[[Rig, Record], Record]
 
 
@@ -61,7 +67,7 @@ FORGERIES: dict[str, tuple[Tamper, str]] = {
 
 @pytest.fixture
 def strict(rig: Rig) -> Rig:
-    rig.handler.verifier = Verifier(SignatureMode.REQUIRE, KEYS)
+    rig.handler.signatures = STRICT
     return rig
 
 
@@ -86,7 +92,7 @@ async def test_starts_and_wakeups_need_no_signature(strict: Rig) -> None:
 
 
 async def test_unsigned_results_count_while_signatures_are_introduced(rig: Rig) -> None:
-    rig.handler.verifier = Verifier(SignatureMode.ACCEPT, KEYS)
+    rig.handler.signatures = Signatures(Verifier(SignatureMode.ACCEPT, KEYS))
     (reserve,) = commands(await rig.process(rig.start_record()))
     forged = signed(rig, rig.result_record(reserve), "payment")
     assert await rig.process(forged) == []
@@ -102,7 +108,71 @@ async def test_a_redrive_checks_the_signature_again(strict: Rig) -> None:
     letter = await kept(strict, record)
     deed = Deed("redrive", "op-1", "ada", "fixed", "redrive")
     args = (strict.database, TOPICS, strict.watcher, WINDOW)
-    strict_desk = DeadLetters(*args, verifier=strict.handler.verifier)
+    strict_desk = DeadLetters(*args, signatures=STRICT)
     with pytest.raises(Refused, match=r"still_refused: signature_missing"):
         await strict_desk.perform(letter, deed)
     assert (await DeadLetters(*args).perform(letter, deed)).effect.startswith("applied")
+
+
+async def command_records(rig: Rig) -> list[Record]:
+    """Return every command of the outbox, as a participant would read it."""
+    async with rig.database.connection() as conn:
+        rows = await conn.fetch(
+            "select * from outbox where topic like 'sagabus.command.%.v1' order by id"
+        )
+    return [
+        Record(row["topic"], 0, 0, row["key"], row["value"], unpack_headers(row["headers"]), 0)
+        for row in rows
+    ]
+
+
+async def test_commands_are_signed_wherever_they_are_decided(rig: Rig) -> None:
+    """In a batch, in an operation, when a redriven result is applied."""
+    rig.handler.signatures = Signatures(signer=OURS)
+    operations = Operations(rig.database, TOPICS, rig.watcher, signer=OURS)
+    (reserve,) = commands(await rig.process(rig.start_record()))
+    await operations.perform("acme", rig.saga("ORD-1"), pause("p"))
+    await rig.process(rig.result_record(reserve))
+    await operations.perform("acme", rig.saga("ORD-1"), resume("r"))
+    charge = commands(await rig.read_outbox())[-1]
+    letter = await kept(rig, rig.result_record(charge))
+    desk = DeadLetters(
+        rig.database, TOPICS, rig.watcher, WINDOW, signatures=Signatures(signer=OURS)
+    )
+    await desk.perform(letter, Deed("redrive", "op-1", "ada", "fixed", "redrive"))
+
+    sent = await command_records(rig)
+    check = Verifier(SignatureMode.REQUIRE, [OURS.verify_key(OUR_SOURCE)])
+    assert [record.topic.split(".")[2] for record in sent] == ["inventory", "payment", "shipping"]
+    for record in sent:
+        check.check(record)
+
+
+async def test_a_forged_command_does_not_become_genuine_by_being_edited(rig: Rig) -> None:
+    known = Verifier(SignatureMode.REQUIRE, [*KEYS, OUR_LAST.verify_key(OUR_SOURCE)])
+    after_rotation = Signatures(known, OURS)
+    await rig.process(rig.start_record())
+    (unsigned,) = await command_records(rig)
+    desk = DeadLetters(rig.database, TOPICS, rig.watcher, WINDOW, signatures=after_rotation)
+    row = OutboxRow(unsigned.topic, unsigned.key, unsigned.headers, unsigned.value)
+    stolen_name = Signer.of(OURS.key_id, b"9" * 32)
+
+    async def redrive(name: str, signer: Signer | None) -> str:
+        letter = await kept(rig, rig.record(row if signer is None else signer.sign(row)))
+        deed = Deed("redrive", name, "ada", "fixed", "redrive", unsigned.value)
+        try:
+            return (await desk.perform(letter, deed)).effect
+        except Refused as error:
+            await desk.perform(letter, replace(deed, kind="discard", operation_id=f"not-{name}"))
+            return error.code
+
+    for n, signer in enumerate((None, stolen_name, SIGNERS["inventory"], stranger())):
+        assert await redrive(f"forged-{n}", signer) == "edit_not_allowed"
+    for n, signer in enumerate((OURS, OUR_LAST)):
+        assert (await redrive(f"ours-{n}", signer)).startswith("sent to")
+    for record in (await command_records(rig))[1:]:
+        Verifier(SignatureMode.REQUIRE, [OURS.verify_key(OUR_SOURCE)]).check(record)
+
+
+def stranger() -> Signer:
+    return Signer.of("nobody-1", b"9" * 32)

@@ -1,4 +1,4 @@
-"""A participant that has a key signs every result in the transaction of its decision."""
+"""A participant signs its results where it decides, and believes the commands that are signed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from pydantic import BaseModel
 
-from sagabus_core.vocabulary import Phase
-from sagabus_messages import Record, SignatureMode, Verifier, VerifyKey, unpack_headers
+from sagabus_bus.signatures import signer_of
+from sagabus_core.vocabulary import Phase, ResultStatus
+from sagabus_messages import (
+    MessageError,
+    OutboxRow,
+    Record,
+    SignatureMode,
+    Signer,
+    Verifier,
+    VerifyKey,
+    unpack_headers,
+)
 from sagabus_participant import (
     ExecutedLocally,
     LocalContext,
@@ -21,7 +31,6 @@ from sagabus_participant import (
     Undone,
 )
 from sagabus_participant.assembly import WorkSettings
-from sagabus_participant.signing import signer_of
 from sagabus_runtime import SettingsError
 
 Rig: TypeAlias = Any  # the class of conftest.py, which importlib mode cannot import
@@ -79,3 +88,47 @@ def test_a_key_that_does_not_load_is_told_before_any_connection(
         signer_of(settings)
     with pytest.raises(SettingsError, match="set both"):
         signer_of(WorkSettings(kafka="a:1", signing_key_file=file))
+
+
+OURS, PAYMENTS = Signer.of("orchestrator-1", b"1" * 32), Signer.of("payment-1", b"2" * 32)
+KEYS = [OURS.verify_key("urn:sagabus:orchestrator"), PAYMENTS.verify_key("urn:sagabus:payment")]
+
+
+def from_payment(record: Record) -> Record:
+    headers = tuple(
+        (name, b"urn:sagabus:payment" if name == "ce_source" else value)
+        for name, value in record.headers
+    )
+    return replace(record, headers=headers)
+
+
+def signed(record: Record, signer: Signer) -> Record:
+    row = signer.sign(OutboxRow(record.topic, record.key, record.headers, record.value))
+    return replace(record, headers=row.headers)
+
+
+async def test_commands_count_when_the_orchestrator_signed_them(rig_of: Rig) -> None:
+    participant = Participant("inventory")
+    participant.add("reserve", Order, Nothing(), StepOptions())
+    rig = await rig_of(participant, "reserve")
+    off = rig.shell
+    rig.shell = replace(off, commands=Verifier(SignatureMode.REQUIRE, KEYS))
+    command = rig.command(Phase.EXECUTE)
+    for forged, code in (
+        (command, "signature_missing"),
+        (signed(command, PAYMENTS), "signature_invalid"),
+        (signed(from_payment(command), PAYMENTS), "producer_mismatch"),
+        (replace(signed(command, OURS), value=command.value + b" "), "signature_invalid"),
+        (signed(command, Signer.of("orchestrator-2", b"1" * 32)), "signature_invalid"),
+    ):
+        with pytest.raises(MessageError) as refused:
+            await rig.send(forged)
+        assert refused.value.code == code
+    async with rig.db.connection() as conn:
+        assert await conn.fetchval("select count(*) from inbox") == 0
+    (answer,) = await rig.send(signed(command, OURS))
+    assert answer.status is ResultStatus.SUCCEEDED
+
+    rig.shell = replace(off, commands=Verifier(SignatureMode.ACCEPT, KEYS))
+    (undone,) = await rig.ask(Phase.COMPENSATE)
+    assert undone.status is ResultStatus.SUCCEEDED, "unsigned ones count while it is introduced"

@@ -18,6 +18,7 @@ from sagabus_store import (
     DatabaseOptions,
     InboxWindow,
     MigrationError,
+    StoreMisconfigured,
     StoreRejected,
     StoreUnavailable,
     describe_schema,
@@ -271,7 +272,7 @@ async def test_a_wrong_password_or_profile_is_told(
     dsn: str, observer: asyncpg.Connection, as_role: Callable[[str, str, str], str]
 ) -> None:
     stranger = Database(as_role(dsn, "nobody_knows", "x"), DatabaseOptions("x"))
-    with pytest.raises(StoreUnavailable, match="28P01"):
+    with pytest.raises(StoreMisconfigured, match="28P01"):
         await stranger.open()
     with pytest.raises(MigrationError, match="no_grants"):
         await roles.grant(observer, [], profile="app", role="x")

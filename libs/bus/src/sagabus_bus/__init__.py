@@ -22,6 +22,7 @@ from sagabus_bus.errors import (
     translate,
 )
 from sagabus_bus.events import BusMetrics, ConsumerEvents, record_fields
+from sagabus_bus.excerpt import Excerpt
 from sagabus_bus.inspection import TopicInspector
 from sagabus_bus.isolation import Poison, isolate
 from sagabus_bus.lanes import Blocked, Held, Outcome, Published, Refused, Unacknowledged
@@ -45,6 +46,7 @@ __all__ = [
     "ConsumerEvents",
     "DeadLetter",
     "EnsuredTopic",
+    "Excerpt",
     "GroupMember",
     "GroupState",
     "Guard",

@@ -66,9 +66,13 @@ class HttpClient:
     ) -> None:
         if (api_key is None) == (token is None):
             raise InvalidValue("invalid_credentials", "give either an API key or a bearer token")
+        for given in (api_key, token):
+            # Else the HTTP library refuses the header in words that quote it.
+            if given is not None and not (given.strip().isascii() and given.strip().isprintable()):
+                raise InvalidValue("invalid_credentials", "a key or token is one line of ASCII")
         secret = {"x-api-key": api_key.strip()} if api_key is not None else {}
         if token is not None:
-            secret = {"authorization": f"Bearer {token}"}
+            secret = {"authorization": f"Bearer {token.strip()}"}
         self._http = httpx.AsyncClient(
             base_url=url, headers=secret, timeout=_REQUEST_S, transport=transport
         )

@@ -28,8 +28,10 @@ from sagabus_messages.payloads import json_payload, json_value
 from sagabus_messages.record import Headers, OutboxRow, Record, pack_headers, unpack_headers
 from sagabus_messages.signatures import (
     SIGNATURE_HEADER,
+    UNVERIFIED,
     SignatureMode,
     Signer,
+    UnknownSigningKey,
     Verifier,
     VerifyKey,
     read_verify_keys,
@@ -42,6 +44,7 @@ __all__ = [
     "SIGNATURE_HEADER",
     "START_REFUSED",
     "START_SOURCE_HEADER",
+    "UNVERIFIED",
     "Command",
     "Envelope",
     "Headers",
@@ -60,6 +63,7 @@ __all__ = [
     "TopicName",
     "TopicSpec",
     "Topics",
+    "UnknownSigningKey",
     "Verifier",
     "VerifyKey",
     "Wakeup",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from sagabus_core.errors import SagabusError
 from sagabus_core.names import MAX_BODY_BYTES, NAME_PATTERN, check_key
@@ -75,8 +74,8 @@ _ATTRIBUTES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+# Named tuples: several of each are made for every record, at a quarter of a frozen class's price.
+class Stamp(NamedTuple):
     """What a writer adds to a message, once, when its outbox row is written."""
 
     source: str
@@ -85,8 +84,7 @@ class Stamp:
     tracestate: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(NamedTuple):
     """The attributes of a record that was read: where it came from and what repeats it."""
 
     topic: TopicName
@@ -100,8 +98,7 @@ class Meta:
     start_source: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """A record whose headers, key and body are well-formed and agree."""
 
     meta: Meta
@@ -150,13 +147,14 @@ def encode(
         ("ce_dataschema", dataschema),
         ("content-type", b"application/json"),
     ]
-    optional = {
-        "traceparent": stamp.traceparent,
-        "tracestate": stamp.tracestate,
-        REDRIVE_HEADER: redrive,
-        START_SOURCE_HEADER: start_source,
-    }
-    headers += [(name, text.encode()) for name, text in optional.items() if text is not None]
+    if stamp.traceparent is not None:
+        headers.append(("traceparent", stamp.traceparent.encode()))
+    if stamp.tracestate is not None:
+        headers.append(("tracestate", stamp.tracestate.encode()))
+    if redrive is not None:
+        headers.append((REDRIVE_HEADER, redrive.encode()))
+    if start_source is not None:
+        headers.append((START_SOURCE_HEADER, start_source.encode()))
     return OutboxRow(topic, saga, tuple(headers), value)
 
 

@@ -12,6 +12,7 @@ __all__ = ["Headers", "OutboxRow", "Record", "pack_headers", "unpack_headers"]
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
 
 _LENGTH = struct.Struct(">I")
+_SHORT = tuple(_LENGTH.pack(length) for length in range(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,12 @@ def pack_headers(headers: Headers) -> bytes:
     """Return headers as length-prefixed bytes: the `headers` column of every outbox table."""
     parts: list[bytes] = []
     for name, value in headers:
-        parts += (_packed_name(name), _LENGTH.pack(len(value)), value)
+        length = len(value)
+        parts += (
+            _packed_name(name),
+            _SHORT[length] if length < 256 else _LENGTH.pack(length),
+            value,
+        )
     return b"".join(parts)
 
 

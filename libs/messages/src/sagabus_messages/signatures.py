@@ -28,8 +28,10 @@ from sagabus_messages.strict_json import parse_strict
 __all__ = [
     "SIGNATURE_HEADER",
     "SIGNED_HEADERS",
+    "UNVERIFIED",
     "SignatureMode",
     "Signer",
+    "UnknownSigningKey",
     "Verifier",
     "VerifyKey",
     "read_verify_keys",
@@ -58,6 +60,10 @@ class SignatureMode(StrEnum):
     OFF = "off"
     ACCEPT = "accept"
     REQUIRE = "require"
+
+
+class UnknownSigningKey(MessageError):
+    """A signature by a key that this reader does not know (`signature_invalid`), or not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,10 @@ class Signer:
             raise MessageError("invalid_signing_key", "an Ed25519 private key in PEM (PKCS#8)")
         return cls(key_id, found)
 
+    def verify_key(self, source: str) -> VerifyKey:
+        """Return the public key by which readers know this signer as `source`."""
+        return VerifyKey(self.key_id, source, self._private.public_key().public_bytes_raw())
+
     def sign(self, row: OutboxRow) -> OutboxRow:
         """Return the row with its signature as the last header."""
         text = signed_bytes(self.key_id, row.topic, row.key, row.headers, row.value)
@@ -123,11 +133,17 @@ class Verifier:
         if len(self._keys) != len(keys):
             raise MessageError("invalid_signing_key", "two keys have the same id")
 
+    @property
+    def key_ids(self) -> list[str]:
+        """The ids of the keys that count, sorted."""
+        return sorted(self._keys)
+
     def check(self, record: Record) -> None:
         """Return if the record may be believed.
 
         Raises `MessageError`: `signature_missing` where one is required, `signature_invalid` for
-        one that is malformed, of an unknown key, of another source's key, or does not fit.
+        one that is malformed, of an unknown key (`UnknownSigningKey`), of another source's key, or
+        does not fit.
         """
         if self.mode is SignatureMode.OFF:
             return
@@ -144,7 +160,8 @@ class Verifier:
     def _check(self, record: Record, key_id: str, encoded: bytes) -> None:
         key, public = self._keys.get(key_id, (None, None))
         if key is None or public is None:
-            raise _invalid(f"key {key_id!r} is not known here")
+            unknown = _invalid(f"key {key_id!r} is not known here")
+            raise UnknownSigningKey(unknown.code, unknown.detail)
         if record.header("ce_source") != key.source.encode():
             raise _invalid(f"key {key_id!r} belongs to another source")
         text = signed_bytes(key_id, record.topic, record.key, record.headers, record.value)
@@ -152,6 +169,10 @@ class Verifier:
             public.verify(base64.urlsafe_b64decode(encoded + b"=="), text)
         except (InvalidSignature, binascii.Error):
             raise _invalid(f"it does not fit the record under key {key_id!r}") from None
+
+
+UNVERIFIED: Final = Verifier(SignatureMode.OFF)
+"""Looks at no signature."""
 
 
 def read_verify_keys(text: bytes) -> list[VerifyKey]:

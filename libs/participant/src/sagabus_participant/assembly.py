@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import Field
 
 from sagabus_bus import BatchSubscriber, BusMetrics, KafkaConnection, Subscription
+from sagabus_bus.signatures import KeyRing, SignatureSettings, SigningSettings, signer_of
 from sagabus_messages import Topics
 from sagabus_messages.topics import DEAD_LETTER_RETENTION_MS, RETENTION_MS
 from sagabus_participant.batches import CommandBatches
@@ -17,7 +18,6 @@ from sagabus_participant.registry import Participant
 from sagabus_participant.retention import Retention, require_covers
 from sagabus_participant.session import WORK
 from sagabus_participant.shell import Shell
-from sagabus_participant.signing import SigningSettings, signer_of
 from sagabus_participant.telemetry import Meters
 from sagabus_participant.workers import WorkerOptions, Workers
 from sagabus_runtime.health import Health, Pulse
@@ -35,7 +35,7 @@ HOUSEKEEPING_MS: Final = 15_000
 BACKLOG_BOUND: Final = 20_000
 
 
-class WorkSettings(KafkaSettings, SigningSettings):
+class WorkSettings(KafkaSettings, SignatureSettings, SigningSettings):
     """Settings of a participant, whoever owns its database connections."""
 
     inbox_days: int = Field(default=30, ge=1, le=365)
@@ -87,6 +87,7 @@ class Assembly:
         require_covers(settings.journal_days, settings.inbox_days)
         self._retention = Retention(settings.journal_days)
         self._signer = signer_of(settings)
+        self._commands = KeyRing.of(settings, health.registry)
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -112,6 +113,7 @@ class Assembly:
             tracing,
             self._retention,
             self._signer,
+            self._commands,
         )
         running = Running(db, Callbacks(shell), self._health)
         return (

@@ -11,7 +11,7 @@ from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import MessageError, Record
 from sagabus_participant.dispatch import Due
 from sagabus_participant.handling import Handling
-from sagabus_participant.orders import Order, read_order
+from sagabus_participant.orders import Order, check_writer, read_order
 from sagabus_participant.session import JOURNAL, Session
 from sagabus_participant.shell import Shell
 from sagabus_participant.together import Together
@@ -78,7 +78,9 @@ class CommandBatches:
             await outbox.append_locked(conn, [row])
 
     def _read(self, record: Record) -> Order:
-        return read_order(record, self._shell.participant, self._shell.topics)
+        order = read_order(record, self._shell.participant, self._shell.topics)
+        check_writer(order, self._shell.commands)
+        return order
 
     async def _transact_and_read(
         self, orders: Sequence[Order], following: Sequence[Record]

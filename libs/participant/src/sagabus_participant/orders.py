@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
+from sagabus_bus.signatures import RecordCheck
 from sagabus_core import ids
 from sagabus_core.payload import JSON_CONTENT_TYPE
 from sagabus_core.vocabulary import Phase
@@ -15,16 +16,18 @@ from sagabus_messages import (
     MessageError,
     Meta,
     Record,
+    SignatureMode,
     Topics,
     decode,
     pack_headers,
+    source_of,
     unpack_headers,
     verify_identity,
 )
 from sagabus_participant.journal import Ask, Finding, Found, Reason
 from sagabus_participant.registry import Participant, RegisteredStep
 
-__all__ = ["Order", "pack_record", "read_input", "read_order", "unpack_record"]
+__all__ = ["Order", "check_writer", "pack_record", "read_input", "read_order", "unpack_record"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,22 @@ def read_order(record: Record, participant: Participant, topics: Topics) -> Orde
     if step is None:
         raise MessageError("unknown_step", f"{participant.name} has no step {command.step}")
     return _order(command, envelope.meta, record, step)
+
+
+def check_writer(order: Order, commands: RecordCheck) -> None:
+    """Return if the orchestrator wrote the command, as far as this participant asks for proof.
+
+    Raises `MessageError`: `signature_missing`, `signature_invalid`, or `producer_mismatch` for one
+    that another party, whose key counts for its own records, has signed.
+    """
+    if commands.mode is SignatureMode.OFF:
+        return
+    if order.meta.source != _ORCHESTRATOR:
+        raise MessageError("producer_mismatch", f"ce_source {order.meta.source!r} commands nobody")
+    commands.check(order.record)
+
+
+_ORCHESTRATOR: Final = source_of("orchestrator")
 
 
 def _order(command: Command, meta: Meta, record: Record, step: RegisteredStep) -> Order:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from sagabus_messages import Signer, Topics
+from sagabus_bus.signatures import RecordCheck
+from sagabus_messages import UNVERIFIED, Signer, Topics
 from sagabus_participant.calls import Calls
 from sagabus_participant.registry import Participant
 from sagabus_participant.retention import Retention
@@ -31,6 +32,7 @@ class Shell:
     tracing: Tracing | None = None
     retention: Retention = field(default_factory=lambda: Retention(400))
     signer: Signer | None = None
+    commands: RecordCheck = UNVERIFIED
     retry: BackOffPolicy = field(default_factory=lambda: BackOffPolicy(200, 5_000))
     work_came: asyncio.Event = field(default_factory=asyncio.Event)
 

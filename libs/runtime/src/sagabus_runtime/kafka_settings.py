@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Collection
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, FilePath, SecretStr, ValidationInfo, field_validator
 
@@ -24,6 +25,10 @@ def _check_bootstrap(value: str) -> str:
 BootstrapServers = Annotated[str, AfterValidator(_check_bootstrap)]
 
 
+_PASSWORD: Final = frozenset({"kafka_username", "kafka_password"})
+_TOKEN: Final = frozenset({"kafka_token_file"})
+
+
 class KafkaSecuritySettings(ServiceSettings):
     """TLS and SASL of every Kafka client of a process."""
 
@@ -35,12 +40,17 @@ class KafkaSecuritySettings(ServiceSettings):
     """PEM file with the key of that certificate, if it is not in the same file."""
     kafka_key_password: SecretStr | None = None
     """Password of that key, if it has one."""
-    kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """SASL mechanism. PLAIN shows the password to the broker: over TLS only."""
+    kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = (
+        "SCRAM-SHA-512"
+    )
+    """SASL mechanism. PLAIN and OAUTHBEARER show the secret to the broker: over TLS only."""
     kafka_username: str | None = None
     """SASL user."""
     kafka_password: SecretStr | None = None
     """SASL password."""
+    kafka_token_file: FilePath | None = None
+    """File with the bearer token of OAUTHBEARER, which somebody else keeps fresh: a sidecar, a
+    projected volume of Kubernetes. Read anew for each connection."""
     kafka_protocol: KafkaProtocol = "plaintext"
     """`sasl_ssl` or `ssl` where the network is not yours; the brokers' listener decides."""
 
@@ -49,13 +59,12 @@ class KafkaSecuritySettings(ServiceSettings):
     def _check_fits(cls, protocol: str, info: ValidationInfo) -> str:
         """Refuse what would silently not be used, and what would surely be refused later."""
         told = info.data
-        sasl = {"kafka_username", "kafka_password"}
         tls = {"kafka_ca_file", "kafka_cert_file", "kafka_key_file", "kafka_key_password"}
         given = {name for name, value in told.items() if value is not None}
-        needed = sasl if protocol.startswith("sasl") else set()
-        useless = (set() if protocol.startswith("sasl") else sasl) | (
-            set() if protocol.endswith("ssl") else tls
-        )
+        needed: frozenset[str] = frozenset()
+        if protocol.startswith("sasl"):
+            needed = _TOKEN if told.get("kafka_mechanism") == "OAUTHBEARER" else _PASSWORD
+        useless = ((_PASSWORD | _TOKEN) - needed) | (set() if protocol.endswith("ssl") else tls)
         if lacking := needed - given:
             raise ValueError(f"{protocol} takes {_variables(lacking)}")
         if unused := useless & given:
@@ -74,5 +83,5 @@ class KafkaSettings(KafkaSecuritySettings):
     """Prefix of every topic of this environment, ending in a dot, for example `staging.`."""
 
 
-def _variables(names: set[str]) -> str:
+def _variables(names: Collection[str]) -> str:
     return ", ".join(f"SAGABUS_{name.upper()}" for name in sorted(names))

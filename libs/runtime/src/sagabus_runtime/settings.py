@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -34,6 +36,7 @@ ENV_PREFIX = "SAGABUS_"
 _DSN: Final = re.compile(
     r"postgres(ql)?://([^@/?#\s]*@)?(?P<hosts>[^@/?#\s]*)/[^/?#\s]+(\?\S*)?", re.IGNORECASE
 )
+_FILES: Final = frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"})
 _HOST: Final = re.compile(r"([A-Za-z0-9._%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
@@ -49,6 +52,9 @@ def check_dsn(dsn: str) -> str:
             "must look like postgresql://user:password@host:port/database, the characters "
             "/ ? # @ of user and password written as %2F %3F %23 %40"
         )
+    for name, value in parse_qsl(urlsplit(dsn).query):
+        if name in _FILES and not Path(value).is_file():
+            raise ValueError(f"its {name} names no file")
     return dsn
 
 

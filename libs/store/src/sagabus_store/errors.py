@@ -3,6 +3,7 @@
     SagabusError
     └── StoreError                 root of this package
         ├── StoreUnavailable       an outage or a conflict says nothing about a message (retryable)
+        │   ├── StoreMisconfigured Postgres answers and turns us away: password, TLS, database
         │   ├── CommitUnknown      the connection was lost while committing
         │   └── PartitionMissing   maintenance has not made the inbox partition of that day
         ├── StoreRejected          the statement can never work with this data: a message caused it
@@ -14,6 +15,7 @@ Classes of SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.h
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Final
@@ -29,6 +31,7 @@ __all__ = [
     "PartitionMissing",
     "QueryFileError",
     "StoreError",
+    "StoreMisconfigured",
     "StoreRejected",
     "StoreUnavailable",
     "translate",
@@ -44,6 +47,10 @@ deployment that is ahead of its schema (42), credentials and missing databases (
 files (F0, XX). Every other class (22 and 23 above all, also 54: an index entry too large) comes
 from the data: retrying would hold a partition for ever."""
 
+_TURNED_AWAY: Final = frozenset({"28", "3D"})
+"""Classes of outages that people mend: who we say we are, and a database that does not exist."""
+
+_NO_TLS: Final = "rejected SSL upgrade"
 _CLOSED_TRANSPORT: Final = "the handler is closed"
 _CHECK_VIOLATION: Final = "23514"
 _INVALID_VALUE: Final = "22000"
@@ -58,6 +65,14 @@ class StoreUnavailable(StoreError):
     """The database could not do it now; roll back, back off, and do the same again."""
 
     retryable: ClassVar[bool] = True
+
+
+class StoreMisconfigured(StoreUnavailable):
+    """Postgres answers, and this process is not set up to be let in: password, TLS, database.
+
+    Retryable, since people mend it at the server as well: the service holds, not ready, and says
+    what is wrong, instead of looking like one whose database is away.
+    """
 
 
 class CommitUnknown(StoreUnavailable):
@@ -87,6 +102,12 @@ class QueryFileError(StoreError):
 
 def translate(error: BaseException) -> StoreError | None:
     """Return the error of this package for an error of the driver, None for any other error."""
+    if _is_misconfigured(error):
+        return StoreMisconfigured(
+            "store_misconfigured",
+            f"{_describe(error)}: check sslmode, sslrootcert, sslcert, sslkey and the host name of "
+            "the DSN",
+        )
     match error:
         case asyncpg.PostgresError():
             return _from_sqlstate(error.sqlstate or "", str(error), _constraint_of(error))
@@ -95,12 +116,8 @@ def translate(error: BaseException) -> StoreError | None:
         case asyncpg.InterfaceError() if isinstance(error, ValueError):
             # The driver cannot even encode the value: out of range, a lone surrogate.
             return StoreRejected("store_rejected", str(error), _INVALID_VALUE)
-        case _ if _is_about_a_connection(error):
-            return StoreUnavailable("store_unavailable", f"connection: {error}")
-        case OSError() | TimeoutError() | EOFError():
-            return StoreUnavailable("store_unavailable", f"{type(error).__name__}: {error}")
         case _:
-            return None
+            return _from_connection(error)
 
 
 def translate_commit(error: BaseException) -> StoreError | None:
@@ -126,6 +143,34 @@ def translated() -> Iterator[None]:
         raise found from error
 
 
+def _from_connection(error: BaseException) -> StoreUnavailable | None:
+    if _is_about_a_connection(error):
+        return StoreUnavailable("store_unavailable", f"connection: {error}")
+    if isinstance(error, OSError | TimeoutError | EOFError):
+        return StoreUnavailable("store_unavailable", _describe(error))
+    return None
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ else "")
+
+
+def _is_misconfigured(error: BaseException) -> bool:
+    """Say whether the two sides cannot agree; a handshake that was cut off says nothing."""
+    match error:
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ssl.SSLSyscallError():
+            return False
+        case ssl.SSLError() | asyncpg.ClientConfigurationError():
+            return True
+        case asyncpg.PostgresConnectionError():
+            # In TLS 1.3 a refused certificate comes to light when the handshake is over for us.
+            return isinstance(error.__cause__, ssl.SSLError) and _is_misconfigured(error.__cause__)
+        case ConnectionError():
+            return _NO_TLS in str(error)
+        case _:
+            return False
+
+
 def _is_about_a_connection(error: BaseException) -> bool:
     if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError):
         return True  # the driver reports a connection that closed under it this way too
@@ -138,6 +183,8 @@ def _from_sqlstate(sqlstate: str, message: str, constraint: str) -> StoreError:
     if sqlstate == _CHECK_VIOLATION and not constraint:
         # Postgres reports a row without a partition as a check violation of no constraint.
         return PartitionMissing("partition_missing", detail)
+    if sqlstate[:2] in _TURNED_AWAY:
+        return StoreMisconfigured("store_misconfigured", detail)
     if sqlstate[:2] in OUTAGE_CLASSES or not sqlstate:
         return StoreUnavailable("store_unavailable", detail)
     return StoreRejected("store_rejected", detail, sqlstate, constraint)

@@ -21,7 +21,7 @@ from sagabus_orchestrator.letter_box import LetterBox, letter_topics
 from sagabus_orchestrator.lookout import Lookout
 from sagabus_orchestrator.operations import Operations
 from sagabus_orchestrator.releaser import Releaser
-from sagabus_orchestrator.signatures import verifier_of
+from sagabus_orchestrator.signatures import Signatures
 from sagabus_orchestrator.upkeep.archive import Archive, ArchivePolicy
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
 from sagabus_orchestrator.upkeep.maintenance import HOUR_MS, Maintenance
@@ -87,7 +87,7 @@ class OrchestratorService:
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
         self._window.require_covers(RETENTION_MS, DEAD_LETTER_RETENTION_MS)
-        self._verifier = verifier_of(settings)
+        self._signatures = Signatures.of(settings, registry)
         self._tracing = Tracing.start("sagabus-orchestrator")
         self._events = OrchestratorEvents(registry, self._tracing)
         self._upkeep_events = UpkeepEvents(registry)
@@ -139,7 +139,7 @@ class OrchestratorService:
         settings = self._settings
         mode = settings.recovery_mode
         handler = Handler(database, self._topics, watcher, self._window, self._events, mode)
-        handler.verifier = self._verifier
+        handler.signatures = self._signatures
         lookout = Lookout(database, self._events, mode)
         census = Census(database, self._census_gauges, self._upkeep_events)
         sweeper = Sweeper(
@@ -149,7 +149,13 @@ class OrchestratorService:
             interval_ms=settings.sweep_interval_ms,
             grace_ms=settings.sweep_grace_ms,
         )
-        operations = Operations(database, self._topics, watcher, tracing=self._tracing)
+        operations = Operations(
+            database,
+            self._topics,
+            watcher,
+            tracing=self._tracing,
+            signer=self._signatures.signer,
+        )
         box = LetterBox(database, self._topics, settings.inbox_days, self._events)
         maintenance = Maintenance(database, self._window, box.forget)
         consume = self._consumer(watcher, self._subscription, handler)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.signatures import SignatureSettings
+from sagabus_orchestrator.signatures import RecordSignatureSettings
 from sagabus_runtime import KafkaSettings, PostgresSettings
 
 __all__ = ["OrchestratorSettings"]
 
 
-class OrchestratorSettings(KafkaSettings, PostgresSettings, SignatureSettings):
+class OrchestratorSettings(KafkaSettings, PostgresSettings, RecordSignatureSettings):
     """Settings of the orchestrator; SAGABUS_POSTGRES is its own database."""
 
     orchestrator_group: str = Field(

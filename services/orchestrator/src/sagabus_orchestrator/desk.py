@@ -15,7 +15,7 @@ from sagabus_core import ids
 from sagabus_core.definitions import Definition, DefinitionState
 from sagabus_core.engine import Decision, Event, Snapshot, Sweep, WakeupDelivered, decide, start
 from sagabus_core.errors import InvalidValue, SagabusError
-from sagabus_messages import OutboxRow, Topics
+from sagabus_messages import OutboxRow
 from sagabus_orchestrator import recovery, rows, starts
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
 from sagabus_orchestrator.checks import result_problem
@@ -37,7 +37,6 @@ from sagabus_orchestrator.works import (
     Work,
     received,
 )
-from sagabus_runtime import Tracing
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Claim, Connection, inbox, outbox
 
@@ -52,17 +51,17 @@ class Desk:
     def __init__(
         self,
         conn: Connection,
-        topics: Topics,
+        scene: Scene,
         catalog: Catalog,
         mode: RecoveryMode = RecoveryMode.OFF,
-        tracing: Tracing | None = None,
     ) -> None:
         self._conn = conn
         self._mode, self._recovering = mode, mode is not RecoveryMode.OFF
         self._early = EarlyResults()
         self._catalog = catalog
+        self._choices = starts.Choices(catalog)
         self._shelf = Shelf(conn)
-        self._scene = Scene(topics, 0, tracing or Tracing())
+        self._scene = scene
         self._entries: dict[str, Entry] = {}
         self._known: dict[str, KnownKey] = {}
         self._new: dict[str, NewKey] = {}
@@ -127,8 +126,7 @@ class Desk:
         self._quotas = await rows.lock_quotas(self._conn, tenants | {w.body.tenant for w in new})
 
     async def _hold_definitions(self, works: Iterable[StartWork]) -> None:
-        chosen = starts.all_chosen(self._catalog, works)
-        self._startable = await rows.share_definitions(self._conn, chosen)
+        self._startable = await rows.share_definitions(self._conn, self._choices.all(works))
 
     async def _look(self, works: Iterable[Work]) -> None:
         """Look at clock, definitions and early answers, behind all locks but those of new keys."""
@@ -215,7 +213,7 @@ class Desk:
             present = known if entry is None else known.at(entry.snapshot)
             self._answer(starts.answer_known(work, present))
             return
-        ref = starts.choose(self._catalog, work)
+        ref = self._choices.of(work)
         if isinstance(ref, SagabusError):
             self._refuse(work, ref)
         elif not starts.may_start(work, self._startable.get(ref)):

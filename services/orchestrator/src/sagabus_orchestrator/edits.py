@@ -19,9 +19,9 @@ from sagabus_messages import (
     verify_identity,
 )
 from sagabus_messages.payloads import read_body
-from sagabus_orchestrator.entry import SOURCE
 from sagabus_orchestrator.errors import Refused
 from sagabus_orchestrator.letters import Letter
+from sagabus_orchestrator.signatures import SOURCE
 
 __all__ = ["edited_row", "try_decode"]
 

@@ -10,12 +10,13 @@ from sagabus_bus import Reason, dead_letter_row
 from sagabus_messages import Record, Topics
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
-from sagabus_orchestrator.entry import SPAN_BATCH
+from sagabus_orchestrator.entry import SPAN_BATCH, Scene
 from sagabus_orchestrator.errors import OrphanedInstances, RivalStart, StaleCatalog
 from sagabus_orchestrator.events import OrchestratorEvents
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.works import UNVERIFIED, Intake, SweepWork, read_batch
+from sagabus_orchestrator.signatures import UNSIGNED
+from sagabus_orchestrator.works import Intake, SweepWork, read_batch
 from sagabus_runtime import Pulse
 from sagabus_runtime.errors import is_retryable
 from sagabus_store import Connection, Database, InboxWindow, Queries, outbox
@@ -61,8 +62,8 @@ class Handler:
         mode: RecoveryMode = RecoveryMode.OFF,
     ) -> None:
         self.mode = mode
-        self.verifier = UNVERIFIED
-        """What checks the signatures of results; set before the first batch."""
+        self.signatures = UNSIGNED
+        """What checks results and signs commands; set before the first batch."""
         self._database = database
         self._topics = topics
         self._watcher = watcher
@@ -77,7 +78,7 @@ class Handler:
             self._topics,
             now_ms=await self._clock.now_ms(),
             window_ms=self._window_ms,
-            verifier=self.verifier,
+            signatures=self.signatures,
         )
         await self.settle(intake)
 
@@ -97,7 +98,8 @@ class Handler:
         tracing = self._events.tracing
         with tracing.batch_span(SPAN_BATCH, _traces(intake)):
             async with self._database.transaction() as conn:
-                desk = Desk(conn, self._topics, self._watcher.current, self.mode, tracing)
+                scene = Scene(self._topics, 0, tracing, self.signatures.signer)
+                desk = Desk(conn, scene, self._watcher.current, self.mode)
                 outcome = await desk.settle(intake)
                 if beside is not None:
                     await beside(conn, outcome)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
 
-from sagabus_messages import Topics
+from sagabus_messages import MessageError, Topics
 from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.recovery import SQL
@@ -71,19 +72,34 @@ class Leftovers:
         All or none: raises `NotFound` if one does not wait (any more), `Refused`
         (`invalid_operation`) without a reason.
         """
-        numbers = ", ".join(map(str, ids))
-        act = Act(kind="recovery:discard", by=By(actor, reason), subject=f"early {numbers}")
-        async with Trail(self._database).refusals_of(act):
+        by = By(actor, reason)
+        async with Trail(self._database).refusals_of(_act(by, ids)):
             if not reason.strip() or not actor.strip():
                 raise Refused("invalid_operation", "say who discards them, and why")
-            return await self._discard(ids, act)
+            return await self._discard(ids, by)
 
-    async def _discard(self, ids: Sequence[int], act: Act) -> list[int]:
+    async def _discard(self, ids: Sequence[int], by: By) -> list[int]:
+        owned: dict[str, list[int]] = defaultdict(list)
         async with self._database.transaction() as conn:
-            found = await conn.fetch(SQL["discard_early"], list(ids), act.by.actor, act.by.reason)
+            found = await conn.fetch(SQL["discard_early"], list(ids), by.actor, by.reason)
+            for row in found:
+                owned[self._tenant_of(row)].append(row["id"])
             done = sorted(int(row["id"]) for row in found)
             missing = sorted(set(ids) - set(done))
             if missing:
                 raise NotFound("not_found", f"no early answer {missing[0]} waits")
-            await record(conn, act, f"discarded {len(done)}")
+            for tenant, own in sorted(owned.items()):
+                await record(conn, _act(by, own, tenant), f"discarded {len(own)}")
         return done
+
+    def _tenant_of(self, row: asyncpg.Record) -> str:
+        """Return whose an answer is; one that this release cannot read is nobody's."""
+        try:
+            return stored_result(stored_record(row), self._topics).body.tenant
+        except MessageError:
+            return ""
+
+
+def _act(by: By, ids: Sequence[int], tenant: str = "") -> Act:
+    subject = f"early {', '.join(map(str, sorted(ids)))}"
+    return Act(kind="recovery:discard", by=by, subject=subject, tenant=tenant)

@@ -21,7 +21,7 @@ from sagabus_core.engine import (
     required_permissions,
 )
 from sagabus_core.errors import AttemptNeverIssued, IllegalTransition
-from sagabus_messages import Topics
+from sagabus_messages import Signer, Topics
 from sagabus_messages.errors import MessageError
 from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator import rows, signals
@@ -69,11 +69,13 @@ class Operations:
         *,
         manual_close_enabled: bool = False,
         tracing: Tracing | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self._database = database
         self._topics = topics
         self._watcher = watcher
         self._manual_close_enabled = manual_close_enabled
+        self._signer = signer
         self._trail = Trail(database)
         self._tracing = tracing or Tracing()
 
@@ -183,7 +185,7 @@ class Operations:
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
         terms.allow(permissions, quotas, entry.snapshot.tenant, now)
         decision = await decided(conn, entry, event, now)
-        scene, early = Scene(self._topics, now, self._tracing), EarlyResults()
+        scene, early = self._scene(now), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
         if isinstance(event, Resume):
@@ -216,6 +218,9 @@ class Operations:
         await record(conn, replace(act, permission=permission_text(permissions)), str(outcome))
         return outcome
 
+    def _scene(self, now: int) -> Scene:
+        return Scene(self._topics, now, self._tracing, self._signer)
+
     async def _record(
         self, conn: Connection, entry: Entry, event: ManagementEvent, decision: Decision, now: int
     ) -> OperationOutcome:
@@ -233,8 +238,6 @@ class Operations:
             operation.operation_id,
             entry.snapshot.saga_id,
             event.kind.value,
-            operation.actor,
-            operation.reason,
             request_of(event),
             dump(outcome.body()),
             rows.instant(now),
@@ -251,7 +254,7 @@ class Operations:
         query = SAGAS["take_deferred" if write else "read_deferred"]
         found = sorted(await conn.fetch(query, entry.snapshot.saga_id), key=lambda row: row["id"])
         await reach("orchestrator.after-take-deferred")
-        scene = Scene(self._topics, now, self._tracing)
+        scene = self._scene(now)
         letters: list[Rejected] = []
         for row in found:
             record = stored_record(row)

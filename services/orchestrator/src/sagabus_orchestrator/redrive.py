@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from sagabus_core.errors import SagabusError
 from sagabus_core.names import MAX_BODY_BYTES
-from sagabus_messages import Command, Kind, OutboxRow, Record, Topics, Verifier
+from sagabus_messages import Command, Kind, MessageError, OutboxRow, Record, Topics
 from sagabus_orchestrator import letters, rows
 from sagabus_orchestrator.audit.trail import Act, By, Trail, record
 from sagabus_orchestrator.catalog import CatalogWatcher
 from sagabus_orchestrator.desk import Desk
 from sagabus_orchestrator.edits import edited_row, try_decode
+from sagabus_orchestrator.entry import Scene
 from sagabus_orchestrator.errors import OrphanedInstances, Refused, RivalStart, StaleCatalog
 from sagabus_orchestrator.letters import FOREIGN, SQL, Deed, Letter
 from sagabus_orchestrator.outcome import Outcome
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.works import UNVERIFIED, read_batch
+from sagabus_orchestrator.signatures import UNSIGNED, Signatures
+from sagabus_orchestrator.works import read_batch
 from sagabus_store import Connection, Database, InboxWindow, now_ms, outbox
 
 __all__ = ["DeadLetters", "LetterOutcome"]
@@ -47,10 +50,10 @@ class DeadLetters:
         watcher: CatalogWatcher,
         window: InboxWindow,
         mode: RecoveryMode = RecoveryMode.OFF,
-        verifier: Verifier = UNVERIFIED,
+        signatures: Signatures = UNSIGNED,
     ) -> None:
         self._database = database
-        self._verifier = verifier
+        self._signatures = signatures
         self._mode = mode
         self._topics = topics
         self._watcher = watcher
@@ -68,8 +71,21 @@ class DeadLetters:
         """
         if dry_run:
             return await self._twice(letter_id, deed, dry_run=True)
-        async with self._trail.refusals_of(_act(letter_id, None, deed)):
+        try:
             return await self._twice(letter_id, deed, dry_run=False)
+        except SagabusError as error:
+            if not error.retryable:
+                await self._trail.refused(await self._refused_act(letter_id, deed), error)
+            raise
+
+    async def _refused_act(self, letter_id: str, deed: Deed) -> Act:
+        """Return what was asked for, with whose letter it is about where that can be told."""
+        with suppress(SagabusError):
+            async with self._database.connection() as conn:
+                letter = await letters.find(conn, letter_id)
+                return _act(letter, deed, await letters.owner(conn, letter))
+        by = By(deed.actor, deed.reason, deed.operation_id)
+        return Act(kind=f"dlt:{deed.kind}", by=by, subject=letter_id)
 
     async def _twice(self, letter_id: str, deed: Deed, *, dry_run: bool) -> LetterOutcome:
         _check(deed)
@@ -101,6 +117,7 @@ class DeadLetters:
             return earlier
         if state != "open":
             raise Refused("dead_letter_closed", f"the dead letter is {state} already")
+        owner = await letters.owner(conn, letter)
         if deed.kind == "discard":
             effect = "discarded"
         else:
@@ -109,7 +126,7 @@ class DeadLetters:
         await letters.close(
             conn, letter, "discarded" if deed.kind == "discard" else "redriven", deed, effect
         )
-        await record(conn, _act(letter.id, letter, deed), effect)
+        await record(conn, _act(letter, deed, owner), effect)
         return LetterOutcome(letter, effect)
 
     async def _earlier(self, conn: Connection, letter: Letter, deed: Deed) -> LetterOutcome | None:
@@ -144,11 +161,19 @@ class DeadLetters:
         if deed.edited is not None:
             now = await now_ms(conn)
             row = edited_row(letter, deed.edited, deed.operation_id, self._topics, now)
+            if letter.kind == Kind.COMMAND:
+                row = self._signed(row, source)
         if letter.kind not in APPLIED:
             return await self._send(conn, letter, row)
         if row is not None:
             source = Record(*letter.place, row.key, row.value, row.headers, 0)
         return await self._apply(conn, source, edited=row is not None)
+
+    def _signed(self, row: OutboxRow, original: Record) -> OutboxRow:
+        try:
+            return self._signatures.sign_edited(row, original)
+        except MessageError as error:
+            raise Refused("edit_not_allowed", f"the original command: {error.detail}") from error
 
     async def _apply(self, conn: Connection, record: Record, *, edited: bool) -> str:
         """Decide a start, result or wake-up as if it came from its topic, with every check."""
@@ -158,10 +183,11 @@ class DeadLetters:
             self._topics,
             now_ms=now,
             window_ms=self._window_ms,
-            verifier=self._verifier,
+            signatures=self._signatures,
         )
         try:
-            desk = Desk(conn, self._topics, self._watcher.current, self._mode)
+            scene = Scene(self._topics, 0, signer=self._signatures.signer)
+            desk = Desk(conn, scene, self._watcher.current, self._mode)
             outcome = await desk.settle(intake)
         except SagabusError as error:
             if error.retryable:
@@ -193,13 +219,13 @@ class DeadLetters:
         return f"sent to {row.topic}" + (" as edited" if edited is not None else "")
 
 
-def _act(letter_id: str, letter: Letter | None, deed: Deed) -> Act:
-    place = "" if letter is None else f" {'/'.join(map(str, letter.place))}"
+def _act(letter: Letter, deed: Deed, owner: str | None) -> Act:
     return Act(
         kind=f"dlt:{deed.kind}",
         by=By(deed.actor, deed.reason, deed.operation_id),
-        subject=f"{letter_id}{place}",
-        saga_id=None if letter is None else letter.saga_id,
+        subject=f"{letter.id} {'/'.join(map(str, letter.place))}",
+        tenant=owner or "",
+        saga_id=letter.saga_id,
     )
 
 

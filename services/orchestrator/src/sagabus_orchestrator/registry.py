@@ -10,6 +10,7 @@ import asyncpg
 
 from sagabus_core.canonical import JsonValue, canonical_bytes
 from sagabus_core.definitions import Conditions, Definition, DefinitionState, parse_definition
+from sagabus_core.errors import SagabusError
 from sagabus_messages import Topics, parse_strict
 from sagabus_orchestrator.audit.acts import definition_act
 from sagabus_orchestrator.audit.trail import LOCAL, Act, By, Trail, record
@@ -79,7 +80,8 @@ class Registry:
 
         Raises `Refused` (`definition_conflict`) if the version exists with other content.
         """
-        definition = self.parse(raw)
+        async with self._trail.refusals_of(_claimed_act(raw, by)):
+            definition = self.parse(raw)
         ref = DefinitionRef(definition.tenant or GLOBAL, definition.workflow, definition.version)
         document = canonical_bytes(_plain(definition.document))
         fresh = Published(ref, definition.digest, DefinitionState.DRAFT, document)
@@ -183,6 +185,24 @@ class Registry:
     async def _find(self, conn: Connection, ref: DefinitionRef) -> Published | None:
         row = await conn.fetchrow(SQL["find_definition"], ref.scope, ref.workflow, ref.version)
         return Published.of(row) if row is not None else None
+
+
+def _claimed_act(raw: bytes, by: By) -> Act:
+    """Return what somebody asks for with a document, however wrong that is."""
+    try:
+        document = parse_strict(raw[: MAX_DOCUMENT_BYTES + 1])
+    except SagabusError:
+        document = None
+    told = document if isinstance(document, dict) else {}
+    names = {name: value for name, value in told.items() if isinstance(value, str)}
+    subject = f"{names.get('workflow', 'unreadable')} {told.get('version', '')}".strip()
+    return Act(
+        kind="definition:publish",
+        by=by,
+        subject=subject,
+        tenant=names.get("tenant", GLOBAL),
+        workflow=names.get("workflow", ""),
+    )
 
 
 def _plain(document: Mapping[str, JsonValue]) -> JsonValue:

@@ -1,37 +1,75 @@
-"""Whether results must be signed, and by whose keys: settings of every process that takes them."""
+"""Whose results count, and with which key commands are signed: in every process that decides."""
 
 from __future__ import annotations
 
-from pydantic import FilePath
+from dataclasses import dataclass
+from typing import Final
 
-from sagabus_messages import MessageError, SignatureMode, Verifier, read_verify_keys
-from sagabus_runtime import ServiceSettings, SettingsError
+from prometheus_client import CollectorRegistry
 
-__all__ = ["SignatureSettings", "verifier_of"]
+from sagabus_bus.signatures import (
+    KeyRing,
+    RecordCheck,
+    SignatureSettings,
+    SigningSettings,
+    signer_of,
+)
+from sagabus_messages import (
+    UNVERIFIED,
+    MessageError,
+    OutboxRow,
+    Record,
+    SignatureMode,
+    Signer,
+    UnknownSigningKey,
+    Verifier,
+    source_of,
+)
+
+__all__ = ["SOURCE", "UNSIGNED", "RecordSignatureSettings", "Signatures"]
+
+SOURCE: Final = source_of("orchestrator")
+"""The ce_source of what the orchestrator decides, and of the keys that it signs with."""
 
 
-class SignatureSettings(ServiceSettings):
-    """Ed25519 signatures of results; the same in orchestrator, API and `sagabus dlt`."""
-
-    signature_mode: SignatureMode = SignatureMode.OFF
-    """`accept`: a signature that is there must be good; `require`: every result must have one."""
-    signature_keys_file: FilePath | None = None
-    """JSON file with the public keys of participants, read at start: contracts/README.md."""
+class RecordSignatureSettings(SignatureSettings, SigningSettings):
+    """Signatures of results and commands; the same in orchestrator, API and `sagabus --direct`."""
 
 
-def verifier_of(settings: SignatureSettings) -> Verifier:
-    """Return what checks results. Raises `SettingsError` for keys that are missing or malformed."""
-    mode, file = settings.signature_mode, settings.signature_keys_file
-    if mode is SignatureMode.OFF:
-        return Verifier(mode)
-    if file is None:
-        raise SettingsError(
-            "invalid_settings", f"SAGABUS_SIGNATURE_MODE={mode} takes SAGABUS_SIGNATURE_KEYS_FILE"
-        )
-    try:
-        return Verifier(mode, read_verify_keys(file.read_bytes()))
-    except (OSError, MessageError) as error:
-        detail = error.detail if isinstance(error, MessageError) else "cannot be read"
-        raise SettingsError(
-            "invalid_settings", f"SAGABUS_SIGNATURE_KEYS_FILE {file}: {detail}"
-        ) from error
+@dataclass(frozen=True, slots=True)
+class Signatures:
+    """What checks results and what signs commands in this process; neither by default."""
+
+    results: RecordCheck = UNVERIFIED
+    signer: Signer | None = None
+
+    @classmethod
+    def of(
+        cls, settings: RecordSignatureSettings, registry: CollectorRegistry | None = None
+    ) -> Signatures:
+        """Return what the settings say. Raises `SettingsError` for keys that do not load."""
+        return cls(KeyRing.of(settings, registry), signer_of(settings))
+
+    def sign_edited(self, row: OutboxRow, original: Record) -> OutboxRow:
+        """Sign a command that takes the place of `original`, which must be ours.
+
+        Otherwise a forged command, turned away by its participant, would become a genuine one by
+        being edited. Raises `MessageError` (`signature_missing`, `signature_invalid`).
+        """
+        if self.signer is None:
+            return row
+        own = Verifier(SignatureMode.REQUIRE, [self.signer.verify_key(SOURCE)])
+        try:
+            own.check(original)
+        except UnknownSigningKey:
+            # Signed before the key was replaced: then the file of public keys knows the old one.
+            if self.results.mode is SignatureMode.OFF:
+                raise
+            self.results.check(original)
+        if original.header("ce_source") != SOURCE.encode():
+            raise MessageError("signature_invalid", "commands are signed by the orchestrator alone")
+        return self.signer.sign(row)
+
+
+UNSIGNED: Final = Signatures()
+"""Looks at no signature and makes none."""

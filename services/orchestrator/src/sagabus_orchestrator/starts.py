@@ -14,17 +14,17 @@ from sagabus_core.vocabulary import SagaStatus
 from sagabus_messages import START_REFUSED, Lifecycle, OutboxRow, Stamp, encode
 from sagabus_messages.strict_json import dump, load
 from sagabus_orchestrator.catalog import Catalog, DefinitionRef
-from sagabus_orchestrator.entry import SOURCE, Scene
+from sagabus_orchestrator.entry import Scene
 from sagabus_orchestrator.errors import Refused
+from sagabus_orchestrator.signatures import SOURCE
 from sagabus_orchestrator.works import StartWork
 
 __all__ = [
+    "Choices",
     "KnownKey",
     "NewKey",
     "StartAnswer",
-    "all_chosen",
     "answer_known",
-    "choose",
     "inactive",
     "limited",
     "may_start",
@@ -33,19 +33,34 @@ __all__ = [
 ]
 
 
-def choose(catalog: Catalog, work: StartWork) -> DefinitionRef | SagabusError:
-    """Return the definition that a start asks for, or why there is none."""
-    body = work.body
-    try:
-        return catalog.for_start(body.tenant, body.workflow, body.definition_version)
-    except SagabusError as error:
-        return error
+class Choices:
+    """What starts get from one catalogue; those that ask for the same are looked up once."""
 
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._made: dict[tuple[str, str, int | None], DefinitionRef | SagabusError] = {}
 
-def all_chosen(catalog: Catalog, works: Iterable[StartWork]) -> set[DefinitionRef]:
-    """Return the definitions that starts ask for, those that there are."""
-    chosen = (choose(catalog, work) for work in works)
-    return {ref for ref in chosen if isinstance(ref, DefinitionRef)}
+    def of(self, work: StartWork) -> DefinitionRef | SagabusError:
+        """Return the definition that a start asks for, or why there is none."""
+        body = work.body
+        asked = (body.tenant, body.workflow, body.definition_version)
+        found = self._made.get(asked)
+        if found is None:
+            found = self._made[asked] = self._chosen(*asked)
+        return found
+
+    def all(self, works: Iterable[StartWork]) -> set[DefinitionRef]:
+        """Return the definitions that starts ask for, those that there are."""
+        chosen = (self.of(work) for work in works)
+        return {ref for ref in chosen if isinstance(ref, DefinitionRef)}
+
+    def _chosen(
+        self, tenant: str, workflow: str, version: int | None
+    ) -> DefinitionRef | SagabusError:
+        try:
+            return self._catalog.for_start(tenant, workflow, version)
+        except SagabusError as error:
+            return error
 
 
 def may_start(work: StartWork, state: DefinitionState | None) -> bool:

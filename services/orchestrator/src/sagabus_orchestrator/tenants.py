@@ -70,10 +70,13 @@ class Tenants:
 
     async def remove_quota(self, tenant: str, by: By = LOCAL) -> bool:
         """Let a tenant run as many sagas as it likes; returns whether it had a limit."""
-        async with self._database.transaction() as conn:
-            removed = await conn.fetchval(SQL["remove_quota"], tenant) is not None
-            if removed:
-                await record(conn, _act(tenant, by), "no limit of running sagas")
+        act = _act(tenant, by)
+        async with self._trail.refusals_of(act):
+            check_key(tenant, "tenant")
+            async with self._database.transaction() as conn:
+                removed = await conn.fetchval(SQL["remove_quota"], tenant) is not None
+                if removed:
+                    await record(conn, act, "no limit of running sagas")
         return removed
 
     async def set_rate(
@@ -100,10 +103,13 @@ class Tenants:
 
     async def remove_rate(self, tenant: str, action: Action, by: By = LOCAL) -> bool:
         """Let a tenant act as often as it likes; returns whether it was limited."""
-        async with self._database.transaction() as conn:
-            removed = await conn.fetchval(SQL["remove_rate"], tenant, action) is not None
-            if removed:
-                await record(conn, _act(tenant, by), f"no limit of {action}")
+        act = _act(tenant, by)
+        async with self._trail.refusals_of(act):
+            check_key(tenant, "tenant")
+            async with self._database.transaction() as conn:
+                removed = await conn.fetchval(SQL["remove_rate"], tenant, action) is not None
+                if removed:
+                    await record(conn, act, f"no limit of {action}")
         return removed
 
     async def limits(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import asyncpg
 
@@ -16,10 +16,8 @@ from sagabus_messages import (
     Meta,
     Record,
     Result,
-    SignatureMode,
     Start,
     Topics,
-    Verifier,
     Wakeup,
     age_problem,
     decode,
@@ -28,9 +26,9 @@ from sagabus_messages import (
     verify_identity,
 )
 from sagabus_messages.errors import MessageError
+from sagabus_orchestrator.signatures import UNSIGNED, Signatures
 
 __all__ = [
-    "UNVERIFIED",
     "Intake",
     "Rejected",
     "ResultWork",
@@ -120,21 +118,18 @@ class Intake:
     rejected: Sequence[Rejected] = ()
 
 
-UNVERIFIED: Final = Verifier(SignatureMode.OFF)
-"""Looks at no signature."""
-
-
 def read_batch(
     records: Iterable[Record],
     topics: Topics,
     *,
     now_ms: int,
     window_ms: int,
-    verifier: Verifier = UNVERIFIED,
+    signatures: Signatures = UNSIGNED,
 ) -> Intake:
     """Check everything about records that needs no database; `now_ms` may be a second off.
 
-    `verifier` is asked about results: starts come from clients, wake-ups from our own timer.
+    `signatures` are asked about results: starts come from clients with rights of their own, and a
+    wake-up has no authority, it only makes the engine look at the clock.
     """
     works: list[Work] = []
     rejected: list[Rejected] = []
@@ -142,7 +137,7 @@ def read_batch(
         try:
             work = _read(record, topics, now_ms, window_ms)
             if isinstance(work, ResultWork):
-                verifier.check(record)
+                signatures.results.check(record)
             works.append(work)
         except MessageError as error:
             rejected.append(Rejected(record, Reason(error.code, error.detail)))

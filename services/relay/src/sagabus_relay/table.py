@@ -10,7 +10,7 @@ from typing import Final
 
 from sagabus_relay.parking import Parking, lock_parking
 from sagabus_relay.plan import Parking as ToPark
-from sagabus_relay.plan import Row, Settlement
+from sagabus_relay.plan import Place, Row, Settlement
 from sagabus_store import Connection, Database, Queries
 
 __all__ = ["Backlog", "Fetch", "OutboxTable"]
@@ -62,7 +62,7 @@ class OutboxTable:
             query = _SQL["fetch_beside_held" if what.held_topics else "fetch"]
             bounds = (what.held_topics, what.rows, what.shard_bytes)
             found = await connection.fetch(query, what.shards, *bounds)
-        return sorted((Row(*record) for record in found), key=attrgetter("id"))
+        return sorted(map(Row._make, found), key=attrgetter("id"))
 
     async def settle(self, settlement: Settlement) -> None:
         """Write what a round left; safe to repeat, all or nothing."""
@@ -97,14 +97,14 @@ async def _move(connection: Connection, settlement: Settlement) -> None:
         await connection.execute(_SQL["follow"], *_places(settlement.follow))
 
 
-def _places(rows: Iterable[Row]) -> tuple[list[int], list[int], list[datetime]]:
+def _places(rows: Iterable[Row]) -> tuple[list[Place], list[int], list[datetime]]:
     kept = list(rows)
-    return [r.shard for r in kept], [r.id for r in kept], [r.created_at for r in kept]
+    return [r.place for r in kept], [r.id for r in kept], [r.created_at for r in kept]
 
 
 def _parkings(
     parkings: Iterable[ToPark],
-) -> tuple[list[int], list[int], list[datetime], list[str], list[str]]:
+) -> tuple[list[Place], list[int], list[datetime], list[str], list[str]]:
     kept = list(parkings)
     places = _places(p.row for p in kept)
     return (*places, [p.reason for p in kept], [p.detail for p in kept])

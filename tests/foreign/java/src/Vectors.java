@@ -1,10 +1,17 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.KeyFactory;
 import java.security.MessageDigest;
+import java.security.PublicKey;
+import java.security.Signature;
+import java.security.spec.X509EncodedKeySpec;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +31,7 @@ final class Vectors {
         canonical(read(contracts.resolve("vectors/canonical.json")));
         instants(read(contracts.resolve("vectors/instants.json")));
         messages(read(contracts.resolve("vectors/messages.json")));
+        signatures(read(contracts.resolve("vectors/signatures.json")));
         examples(contracts.resolve("examples/command"));
         System.out.println(checks + " checks of vectors and examples hold");
     }
@@ -87,6 +95,64 @@ final class Vectors {
         equal(name + ", body", text, Json.text(written.value()));
         equal(name + ", headers", Arrays.toString(headers.toArray()),
                 Arrays.toString(written.headers().toArray()));
+    }
+
+    /** Rebuild the bytes that are signed and verify the signature: Ed25519 is in Java since 15. */
+    private static void signatures(JsonNode document) throws Exception {
+        String keyId = document.get("key_id").asText();
+        byte[] raw = HexFormat.of().parseHex(document.get("public_key_hex").asText());
+        byte[] encoded = join(HexFormat.of().parseHex("302a300506032b6570032100"), raw);
+        PublicKey key = KeyFactory.getInstance("Ed25519").generatePublic(new X509EncodedKeySpec(encoded));
+        for (JsonNode each : document.get("vectors")) {
+            byte[] signed = signedBytes(keyId, each);
+            equal("signed bytes", each.get("signed_hex").asText(), HexFormat.of().formatHex(signed));
+            String[] header = each.get("header").asText().split(";");
+            equal("signature header", "v1;" + keyId, header[0] + ";" + header[1]);
+            byte[] signature = Base64.getUrlDecoder().decode(header[2]);
+            equal("signature", "true", "" + verifies(key, signed, signature));
+            signed[signed.length - 1] ^= 1;
+            equal("signature of other bytes", "false", "" + verifies(key, signed, signature));
+        }
+    }
+
+    private static boolean verifies(PublicKey key, byte[] signed, byte[] signature) throws Exception {
+        Signature verifier = Signature.getInstance("Ed25519");
+        verifier.initVerify(key);
+        verifier.update(signed);
+        return verifier.verify(signature);
+    }
+
+    private static byte[] signedBytes(String keyId, JsonNode record) {
+        Map<String, byte[]> headers = new HashMap<>();
+        record.get("headers").forEach(pair ->
+                headers.put(pair.get(0).asText(), Wire.bytes(pair.get(1).asText())));
+        byte[] bytes = join(part(Wire.bytes("sagabus-signature-v1")), part(Wire.bytes(keyId)),
+                part(Wire.bytes(record.get("topic").asText())), part(hex(record.get("key_hex"))));
+        for (String name : List.of("ce_specversion", "ce_id", "ce_source", "ce_type", "ce_subject",
+                "ce_time", "ce_dataschema", "content-type", "sagabus-redrive", "sagabus-start-source")) {
+            bytes = join(bytes, part(headers.get(name)));
+        }
+        return join(bytes, part(hex(record.get("value_hex"))));
+    }
+
+    /** A part behind its length, or the mark of one that is absent. */
+    private static byte[] part(byte[] value) {
+        if (value == null) {
+            return ByteBuffer.allocate(4).putInt(-1).array();
+        }
+        return ByteBuffer.allocate(4 + value.length).putInt(value.length).put(value).array();
+    }
+
+    private static byte[] join(byte[]... parts) {
+        ByteArrayOutputStream joined = new ByteArrayOutputStream();
+        for (byte[] part : parts) {
+            joined.writeBytes(part);
+        }
+        return joined.toByteArray();
+    }
+
+    private static byte[] hex(JsonNode text) {
+        return text.isNull() ? null : HexFormat.of().parseHex(text.asText());
     }
 
     private static void examples(Path folder) throws IOException {

@@ -29,10 +29,17 @@ class ProxiedListener:
 
 @dataclass(frozen=True, slots=True)
 class SecureListener:
-    """A listener with TLS and SASL; clients trust it by `ca_file`."""
+    """A listener with TLS and SASL; clients trust it by `ca_file`.
+
+    At `mutual` is another, without SASL, which asks every client for a certificate of its
+    authority: `client_file` is one, with its key, and `expired_file` was one until yesterday.
+    """
 
     bootstrap: str
     ca_file: Path
+    mutual: str
+    client_file: Path
+    expired_file: Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sagabus_testkit.stack.ports import LOOPBACK
-from sagabus_testkit.stack.secure_kafka import SECURE, SecureBroker
+from sagabus_testkit.stack.secure_kafka import MUTUAL, SECURE, SecureBroker
 
 __all__ = ["ListenerPorts", "broker_settings", "properties_text"]
 
@@ -69,7 +69,8 @@ def broker_settings(
     protocols = _SETTINGS[_PROTOCOLS]
     if secure is not None:
         listeners[SECURE] = advertised[SECURE] = secure.port
-        protocols = f"{protocols},{SECURE}:SASL_SSL"
+        listeners[MUTUAL] = advertised[MUTUAL] = secure.mutual_port
+        protocols = f"{protocols},{SECURE}:SASL_SSL,{MUTUAL}:SSL"
     return {
         **_SETTINGS,
         **({} if secure is None else secure.settings()),

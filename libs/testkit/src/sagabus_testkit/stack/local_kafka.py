@@ -49,7 +49,7 @@ def local_kafka(
 ) -> Kafka:
     """Prepare a broker below `home`; it is not started yet. Raises `StackError`.
 
-    With `users` it has a listener with TLS and SASL besides, with a certificate made now.
+    With `users` it has listeners with TLS besides, with certificates made now.
     """
     java = find_java()
     install = find_kafka()
@@ -58,7 +58,7 @@ def local_kafka(
     if not (directory / "data" / _META).exists():
         shutil.rmtree(directory, ignore_errors=True)
     ports = _ports(home.ports)
-    secure = SecureBroker.prepare(directory, home.ports.take(), users) if users else None
+    secure = _secure(directory, home.ports, users) if users else None
     directory.mkdir(exist_ok=True)
     chosen = {**broker_settings(ports, str(directory / "data"), secure), **settings}
     (directory / "server.properties").write_text(properties_text(chosen))
@@ -95,6 +95,10 @@ def _command(
 
 def _ports(reserved: ReservedPorts) -> ListenerPorts:
     return ListenerPorts(reserved.take(), reserved.take(), reserved.take(), reserved.take())
+
+
+def _secure(directory: Path, reserved: ReservedPorts, users: Sequence[KafkaUser]) -> SecureBroker:
+    return SecureBroker.prepare(directory, (reserved.take(), reserved.take()), users)
 
 
 def _template(java: Java, install: KafkaInstall) -> Path:

@@ -24,6 +24,7 @@ from sagabus_testkit.stack.postgres_install import (
 )
 from sagabus_testkit.stack.probe import postgres_answers
 from sagabus_testkit.stack.process import ProcessControl, ServerCommand, dies_with_guard
+from sagabus_testkit.stack.secure_postgres import open_secure_door
 
 __all__ = ["SUPERUSER", "local_postgres"]
 
@@ -44,8 +45,13 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
-def local_postgres(home: StackHome, settings: Mapping[str, str]) -> Postgres:
-    """Prepare a Postgres below `home`; it is not started yet. Raises `StackError`."""
+def local_postgres(
+    home: StackHome, settings: Mapping[str, str], *, secure: bool = False
+) -> Postgres:
+    """Prepare a Postgres below `home`; it is not started yet. Raises `StackError`.
+
+    With `secure` it speaks TLS to those who ask for it, with certificates made now.
+    """
     install = find_postgres()
     identity = unprivileged_identity()
     template = _template(install, identity)
@@ -58,6 +64,10 @@ def local_postgres(home: StackHome, settings: Mapping[str, str]) -> Postgres:
         (home.directory / "postgres.password").chmod(0o600)
     password = (home.directory / "postgres.password").read_text()
     port = home.ports.take()
+    door = None
+    if secure:
+        door, more = open_secure_door(home.directory, data, identity)
+        settings = {**more, **settings}
     command = ServerCommand(
         name="postgres",
         argv=_argv(install, identity, data, {**SETTINGS, **settings, "port": str(port)}),
@@ -66,7 +76,7 @@ def local_postgres(home: StackHome, settings: Mapping[str, str]) -> Postgres:
         stop_signal="SIGINT",
     )
     dsn = f"postgresql://{SUPERUSER}:{password}@{LOOPBACK}:{port}/postgres"
-    return Postgres(dsn, ProcessControl(command, home.lock))
+    return Postgres(dsn, ProcessControl(command, home.lock), door)
 
 
 def _argv(

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from sagabus_testkit.stack.control import Control
 from sagabus_testkit.stack.errors import StackError
+from sagabus_testkit.stack.secure_postgres import SecureDoor
 
 __all__ = ["Postgres", "StopMode"]
 
@@ -35,6 +36,7 @@ class Postgres:
 
     dsn: str
     control: Control
+    secure: SecureDoor | None = None
 
     @property
     def host(self) -> str:

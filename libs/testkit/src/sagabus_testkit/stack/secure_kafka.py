@@ -1,26 +1,22 @@
-"""A listener with TLS and SASL for a test's broker: certificates and users made at run time."""
+"""Listeners with TLS for a test's broker: certificates and users are made at run time."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
+from sagabus_testkit.stack.authority import DAY, make_authority
 from sagabus_testkit.stack.kafka import SecureListener
 from sagabus_testkit.stack.ports import LOOPBACK
 
-__all__ = ["SECURE", "KafkaUser", "SecureBroker", "make_authority"]
+__all__ = ["MUTUAL", "SECURE", "KafkaUser", "SecureBroker"]
 
 SECURE: Final = "SECURE"
+MUTUAL: Final = "MUTUAL"
 _PREFIX: Final = f"listener.name.{SECURE.lower()}"
+_MUTUAL_PREFIX: Final = f"listener.name.{MUTUAL.lower()}"
 _SECURITY: Final = "org.apache.kafka.common.security"
 
 
@@ -35,25 +31,38 @@ class KafkaUser:
 
 @dataclass(frozen=True, slots=True)
 class SecureBroker:
-    """The broker's side of the listener."""
+    """The broker's side of the listeners: `port` takes passwords, `mutual_port` certificates."""
 
     port: int
+    mutual_port: int
     listener: SecureListener
     keystore: Path
     users: tuple[KafkaUser, ...]
 
     @classmethod
-    def prepare(cls, directory: Path, port: int, users: Sequence[KafkaUser]) -> Self:
-        """Write an authority and the broker's certificate below `directory`."""
+    def prepare(cls, directory: Path, ports: tuple[int, int], users: Sequence[KafkaUser]) -> Self:
+        """Write an authority and the certificates of broker and clients below `directory`."""
         directory.mkdir(parents=True, exist_ok=True)
         authority = make_authority()
-        ca_file, keystore = directory / "ca.pem", directory / "broker.pem"
-        ca_file.write_bytes(authority.certificate_pem)
-        keystore.write_bytes(authority.issue("broker"))
-        return cls(port, SecureListener(f"{LOOPBACK}:{port}", ca_file), keystore, tuple(users))
+        files = {
+            "ca.pem": authority.certificate_pem,
+            "broker.pem": authority.issue("broker"),
+            "client.pem": authority.issue("client"),
+            "expired.pem": authority.issue("client", lives=-DAY),
+        }
+        for name, text in files.items():
+            (directory / name).write_bytes(text)
+        listener = SecureListener(
+            bootstrap=f"{LOOPBACK}:{ports[0]}",
+            ca_file=directory / "ca.pem",
+            mutual=f"{LOOPBACK}:{ports[1]}",
+            client_file=directory / "client.pem",
+            expired_file=directory / "expired.pem",
+        )
+        return cls(*ports, listener, directory / "broker.pem", tuple(users))
 
     def settings(self) -> dict[str, str]:
-        """Return the broker's settings of the listener."""
+        """Return the broker's settings of the listeners."""
         plain = "".join(
             f' user_{user.name}="{user.password}"'
             for user in self.users
@@ -61,13 +70,25 @@ class SecureBroker:
         )
         scram = f"{_SECURITY}.scram.ScramLoginModule required;"
         return {
-            f"{_PREFIX}.ssl.keystore.type": "PEM",
-            f"{_PREFIX}.ssl.keystore.location": str(self.keystore),
-            f"{_PREFIX}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            **self._keystore(_PREFIX),
+            f"{_PREFIX}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
             f"{_PREFIX}.plain.sasl.jaas.config": f"{_SECURITY}.plain.PlainLoginModule required"
             f"{plain};",
             f"{_PREFIX}.scram-sha-256.sasl.jaas.config": scram,
             f"{_PREFIX}.scram-sha-512.sasl.jaas.config": scram,
+            # Tokens are believed unsigned: whose signature counts is the broker's affair.
+            f"{_PREFIX}.oauthbearer.sasl.jaas.config": f"{_SECURITY}.oauthbearer."
+            'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+            **self._keystore(_MUTUAL_PREFIX),
+            f"{_MUTUAL_PREFIX}.ssl.client.auth": "required",
+            f"{_MUTUAL_PREFIX}.ssl.truststore.type": "PEM",
+            f"{_MUTUAL_PREFIX}.ssl.truststore.location": str(self.listener.ca_file),
+        }
+
+    def _keystore(self, prefix: str) -> dict[str, str]:
+        return {
+            f"{prefix}.ssl.keystore.type": "PEM",
+            f"{prefix}.ssl.keystore.location": str(self.keystore),
         }
 
     def format_arguments(self) -> tuple[str, ...]:
@@ -81,58 +102,3 @@ class SecureBroker:
                 f"{user.mechanism}=[name={user.name},password={user.password}]",
             )
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Authority:
-    """Signs certificates for loopback that hold for a day."""
-
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-    @property
-    def certificate_pem(self) -> bytes:
-        """What clients check by."""
-        return self.certificate.public_bytes(serialization.Encoding.PEM)
-
-    def issue(self, name: str) -> bytes:
-        """Return a new key and its certificate chain as one PEM text."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        place = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(LOOPBACK))])
-        issued = _builder(name, self.certificate.subject, key).add_extension(place, critical=False)
-        private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        certificate = issued.sign(self.key, hashes.SHA256())
-        return private + certificate.public_bytes(serialization.Encoding.PEM) + self.certificate_pem
-
-
-def make_authority() -> Authority:
-    """Return a new authority that nobody else knows."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = "sagabus test authority"
-    builder = _builder(name, _name(name), key).add_extension(
-        x509.BasicConstraints(ca=True, path_length=0), critical=True
-    )
-    return Authority(builder.sign(key, hashes.SHA256()), key)
-
-
-def _builder(
-    name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(_name(name))
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=1))
-    )
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])

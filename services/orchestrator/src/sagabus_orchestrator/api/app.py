@@ -31,7 +31,7 @@ from sagabus_orchestrator.queries import SagaReader
 from sagabus_orchestrator.readers import Readers
 from sagabus_orchestrator.redrive import DeadLetters
 from sagabus_orchestrator.registry import Registry
-from sagabus_orchestrator.signatures import verifier_of
+from sagabus_orchestrator.signatures import Signatures
 from sagabus_orchestrator.switchboard import Switchboard
 from sagabus_orchestrator.tenants import Tenants
 from sagabus_orchestrator.why import Gatherer
@@ -53,6 +53,7 @@ class ApiService:
         self._settings = settings
         self._topics = Topics(settings.topic_prefix)
         self._window = InboxWindow(settings.inbox_days)
+        self._signatures = Signatures.of(settings, registry)
         self._metrics = ApiMetrics(registry)
         self._tracing = Tracing.start("sagabus-api")
         self._events = OrchestratorEvents(registry, self._tracing)
@@ -121,9 +122,9 @@ class ApiService:
         self, database: Database, watcher: CatalogWatcher, authenticator: Authenticator
     ) -> Backend:
         settings, topics, window = self._settings, self._topics, self._window
-        mode = settings.recovery_mode
+        mode, signatures = settings.recovery_mode, self._signatures
         handler = Handler(database, topics, watcher, window, self._events, mode)
-        verifier = verifier_of(settings)
+        handler.signatures = signatures
         bus = KafkaBus(KafkaConnection.of(settings, "sagabus-api"))
         return Backend(
             database=database,
@@ -141,13 +142,14 @@ class ApiService:
                 watcher,
                 manual_close_enabled=settings.manual_close_enabled,
                 tracing=self._tracing,
+                signer=signatures.signer,
             ),
             bulks=Bulks(database, watcher),
             switchboard=Switchboard(database),
             registry=Registry(database, CelConditions(), topics),
             tenants=Tenants(database),
             pages=FactPages(database),
-            letters=lambda: DeadLetters(database, topics, watcher, window, mode, verifier),
+            letters=lambda: DeadLetters(database, topics, watcher, window, mode, signatures),
             gatherer=lambda: Gatherer(database, watcher.current, Readers(topics), bus),
             missing_topics=self._missing_topics,
             stopping=self.health.stop,

@@ -6,13 +6,13 @@ from pydantic import Field
 
 from sagabus_orchestrator.api.identity import IdentitySettings
 from sagabus_orchestrator.recovery import RecoveryMode
-from sagabus_orchestrator.signatures import SignatureSettings
+from sagabus_orchestrator.signatures import RecordSignatureSettings
 from sagabus_runtime import KafkaSettings, PostgresSettings
 
 __all__ = ["ApiSettings"]
 
 
-class ApiSettings(KafkaSettings, PostgresSettings, IdentitySettings, SignatureSettings):
+class ApiSettings(KafkaSettings, PostgresSettings, IdentitySettings, RecordSignatureSettings):
     """Settings of the API; SAGABUS_POSTGRES is the orchestrator's database.
 
     What both processes read (inbox, recovery mode, closing by hand) must be the same for both.

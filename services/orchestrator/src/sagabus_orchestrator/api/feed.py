@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -148,7 +148,7 @@ class Feed:
 
     async def follow(
         self, followed: Followed, behind: int | None, life_s: float
-    ) -> AsyncIterator[Change | Position]:
+    ) -> AsyncGenerator[Change | Position, None]:
         """Yield changes behind an id (None: those from now on), for at most `life_s` seconds.
 
         Ends early when this replica stops or the reader does not keep up: resume then.

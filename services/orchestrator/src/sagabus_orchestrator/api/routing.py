@@ -20,12 +20,26 @@ from sagabus_core.errors import SagabusError
 from sagabus_messages import MessageError, parse_strict
 from sagabus_orchestrator.api.backend import Backend
 from sagabus_orchestrator.api.errors import BadRequest
-from sagabus_orchestrator.api.identity import Permission, PermissionDenied, Principal
+from sagabus_orchestrator.api.identity import (
+    Permission,
+    PermissionDenied,
+    Principal,
+    Unauthenticated,
+)
 from sagabus_orchestrator.api.problems import problem_of, unexpected
+from sagabus_orchestrator.api.standing import Standing
 from sagabus_orchestrator.api.trace import note_actor, note_saga
 from sagabus_orchestrator.audit import Act, By
 
-__all__ = ["Caller", "Services", "StrictRoute", "new_router", "permissions_of_route", "permitted"]
+__all__ = [
+    "Caller",
+    "Lasting",
+    "Services",
+    "StrictRoute",
+    "new_router",
+    "permissions_of_route",
+    "permitted",
+]
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _DECLARED = "__sagabus_permissions__"
@@ -113,14 +127,24 @@ async def _answer(request: Request, error: Exception) -> Response:
 
 
 async def _admit(request: Request, permissions: frozenset[Permission]) -> None:
-    backend: Backend = request.app.state.backend
-    headers = request.headers
-    principal = await backend.authenticator.authenticate(
-        headers.get("authorization"), headers.get("x-api-key")
-    )
+    principal = await _authenticate(request)
     request.state.principal = principal
     note_actor(request, principal.actor)
     principal.require_any(permissions)
+
+
+async def _authenticate(request: Request) -> Principal:
+    backend: Backend = request.app.state.backend
+    authorization, api_key = (_only(request, name) for name in ("authorization", "x-api-key"))
+    return await backend.authenticator.authenticate(authorization, api_key)
+
+
+def _only(request: Request, name: str) -> str | None:
+    """Return a header that stands once: of two, a proxy may have judged the other."""
+    found = request.headers.getlist(name)
+    if len(found) > 1:
+        raise Unauthenticated("credentials_ambiguous", f"send the header {name} once")
+    return found[0] if found else None
 
 
 async def _note_refusal(request: Request, error: Exception) -> None:
@@ -143,6 +167,10 @@ def _principal(request: Request) -> Principal:
     return found
 
 
+def _standing(request: Request) -> Standing:
+    return Standing(_principal(request), lambda: _authenticate(request))
+
+
 def _backend(request: Request) -> Backend:
     found: Backend = request.app.state.backend
     return found
@@ -150,6 +178,9 @@ def _backend(request: Request) -> Backend:
 
 Caller = Annotated[Principal, Depends(_principal)]
 """Who asks; holds a permission of the route already."""
+
+Lasting = Annotated[Standing, Depends(_standing)]
+"""Whether that caller still may, for an answer that goes on and on."""
 
 Services = Annotated[Backend, Depends(_backend)]
 """What the routes work with."""

@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final
 
-from sagabus_core.errors import SagabusError
-from sagabus_messages.strict_json import parse_strict
+from sagabus_orchestrator.audit.findings import Break, Fault
 from sagabus_orchestrator.entry import NO_HEAD
 
-__all__ = ["Break", "Chain", "Fault", "Link"]
-
-_STATUS: Final = b'{"kind":"status"'
-_STARTED: Final = b'{"kind":"started"'
-
-
-class Fault(StrEnum):
-    """What is wrong with a chain."""
-
-    BROKEN_LINK = "broken_link"
-    """A fact does not lead to its head: its bytes or place changed, or one before it is gone."""
-    MISSING_FACTS = "missing_facts"
-    """Numbers are left out: facts were removed."""
-    OTHER_END = "other_end"
-    """The facts are sound but do not end where the snapshot says: the tail was cut or added."""
-    OTHER_THAN_PUBLISHED = "other_than_published"
-    """The head of a revision is not what its lifecycle event carried: history was rewritten."""
-    SAGA_MISSING = "saga_missing"
-    """A saga that was started is neither at work nor in the archive."""
-    ARCHIVE_DIFFERS = "archive_differs"
-    """A fact of the journal is not the one that the archive holds."""
+__all__ = ["Chain", "Link"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,56 +22,47 @@ class Link:
     head: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
-    """The first thing that is wrong with a saga; `expected` and `found` are heads or numbers."""
-
-    saga_id: str
-    fault: Fault
-    revision: int | None
-    expected: str
-    found: str
-
-    def __str__(self) -> str:
-        place = "" if self.revision is None else f" at revision {self.revision}"
-        return f"{self.saga_id}{place}: {self.fault}, expected {self.expected}, found {self.found}"
-
-
 @dataclass(slots=True)
 class Chain:
     """The chain of one saga while its facts are read in order; keeps no fact.
 
-    `announced` counts the revisions that changed the status: each was published with its head.
+    `published`: by revision, the heads that were published; whoever rewrites a chain as a whole
+    can make it sound, but not say anything else than was said.
     """
 
     saga_id: str
+    published: Mapping[int, Set[str]] = field(default_factory=dict)
     head: bytes = NO_HEAD
     revision: int = 0
     facts: int = 0
-    announced: int = 0
     broken: Break | None = None
     _ordinal: int = 0
-    _statuses: list[str] = field(default_factory=list)
+    _other: Break | None = None
 
-    def take(self, link: Link) -> None:
-        """Take the next fact; behind the first break nothing is judged."""
+    def take(self, link: Link) -> bool:
+        """Take the next fact and say whether it holds; behind the first break nothing is judged."""
         if self.broken is not None:
-            return
+            return False
         expected = hashlib.sha256(self.head + link.fact).digest()
         if link.head != expected:
-            gap = self._gap(link)
-            self.broken = gap or self._break(Fault.BROKEN_LINK, link.revision, expected, link.head)
-            return
-        self._count(link)
+            told = (link.revision, expected.hex(), link.head.hex())
+            self.broken = self._gap(link) or Break(self.saga_id, Fault.BROKEN_LINK, *told)
+            return False
+        if link.revision != self.revision:
+            self._close_revision()
         self.head, self.revision, self._ordinal = link.head, link.revision, link.ordinal
         self.facts += 1
+        return True
 
-    def end(self, revision: int, head: bytes) -> None:
-        """Compare the end with what the snapshot's row says."""
+    def end(self, revision: int, head: bytes) -> Break | None:
+        """Compare the end with what the saga's row says; return the first thing that is wrong."""
         self._close_revision()
-        if self.broken is None and (self.revision, self.head) != (revision, head):
+        if self.broken is not None:
+            return self.broken
+        if (self.revision, self.head) != (revision, head):
             expected, found = f"{revision} {head.hex()}", f"{self.revision} {self.head.hex()}"
-            self.broken = Break(self.saga_id, Fault.OTHER_END, revision, expected, found)
+            return Break(self.saga_id, Fault.OTHER_END, revision, expected, found)
+        return self._other or self._beyond()
 
     def _gap(self, link: Link) -> Break | None:
         same = link.revision == self.revision and link.ordinal == self._ordinal + 1
@@ -105,26 +73,17 @@ class Chain:
         found = f"{link.revision}/{link.ordinal}"
         return Break(self.saga_id, Fault.MISSING_FACTS, link.revision, expected, found)
 
-    def _break(self, fault: Fault, revision: int, expected: bytes, found: bytes) -> Break:
-        return Break(self.saga_id, fault, revision, expected.hex(), found.hex())
-
-    def _count(self, link: Link) -> None:
-        if link.revision != self.revision:
-            self._close_revision()
-        if link.fact.startswith(_STARTED):
-            self.announced += 1
-        elif link.fact.startswith(_STATUS):
-            self._statuses += _from_to(link.fact)
-
     def _close_revision(self) -> None:
-        if self._statuses and self._statuses[0] != self._statuses[-1] and self.revision > 1:
-            self.announced += 1
-        self._statuses.clear()
+        for head in sorted(self.published.get(self.revision, ())):
+            if self._other is None and head != self.head.hex():
+                self._other = self._differs(self.revision, head, self.head.hex())
 
+    def _beyond(self) -> Break | None:
+        """Return what was published of revisions that are not there any more."""
+        for revision in sorted(self.published):
+            if revision > self.revision:
+                return self._differs(revision, min(self.published[revision]), "nothing")
+        return None
 
-def _from_to(fact: bytes) -> Iterable[str]:
-    try:
-        body = parse_strict(fact)
-    except SagabusError:
-        return ()
-    return (str(body.get("from")), str(body.get("to"))) if isinstance(body, dict) else ()
+    def _differs(self, revision: int, expected: str, found: str) -> Break:
+        return Break(self.saga_id, Fault.OTHER_THAN_PUBLISHED, revision, expected, found)

@@ -7,6 +7,7 @@ from typing import Final, get_args
 from prometheus_client import CollectorRegistry, Gauge
 
 from sagabus_orchestrator.audit.fence import SQL, Fence, Stream, is_settled, raise_fence
+from sagabus_orchestrator.audit.seal import Sealer
 from sagabus_runtime import Pulse
 from sagabus_store import Connection, Database, now_ms
 
@@ -36,6 +37,7 @@ class Horizon:
         self._database = database
         self._fences: dict[Stream, Fence] = {}
         self._held = held
+        self._sealer = Sealer(database)
 
     async def run(self, pulse: Pulse) -> None:
         """Move on until told to stop: the `run` of a supervised loop."""
@@ -45,17 +47,20 @@ class Horizon:
             await pulse.pause(self.INTERVAL_MS)
 
     async def move(self) -> None:
-        """Note what has settled since the last time."""
+        """Note what has settled since the last time, and seal what of it is the audit's."""
+        settled: dict[Stream, int] = {}
         async with self._database.connection() as conn:
             for stream in get_args(Stream):
-                await self._move(conn, stream)
+                settled[stream] = await self._move(conn, stream)
+        await self._sealer.seal(settled["audit"])
 
-    async def _move(self, conn: Connection, stream: Stream) -> None:
+    async def _move(self, conn: Connection, stream: Stream) -> int:
         fence = self._fences.get(stream) or await raise_fence(conn, stream)
         self._fences[stream] = fence
         if await is_settled(conn, fence):
             await conn.execute(SQL["settle"], stream, fence.seq)
             del self._fences[stream]
             self._held.labels(stream).set(0)
-        else:
-            self._held.labels(stream).set(max(await now_ms(conn) - fence.at_ms, 0) / 1000)
+            return fence.seq
+        self._held.labels(stream).set(max(await now_ms(conn) - fence.at_ms, 0) / 1000)
+        return 0

@@ -131,15 +131,13 @@ class FactPages:
         """
         begin = _begin(cursor, limit)
         pieces = (_piece("kind", wanted.kind), _piece("actor", wanted.actor))
-        by_saga = (wanted.saga_id,) if wanted.saga_id else ()
-        query = "journal_page_of_saga" if by_saga else "journal_page"
         async with self._database.connection() as conn:
             first = await conn.fetchrow(SQL["journal_begin"], wanted.since)
             if cursor is None and first is not None and first["first_seq"] is not None:
                 begin = Cursor(first["first_seq"] - 1)
             bound = await self._bound(conn, "journal", begin)
-            values = (*_common(wanted), *pieces, limit, MAX_LOOKED, *by_saga)
-            found = await conn.fetch(SQL[query], begin.seq, bound.seq, *values)
+            values = (*_common(wanted), *pieces, limit, MAX_LOOKED, wanted.saga_id)
+            found = await conn.fetch(SQL["journal_page"], begin.seq, bound.seq, *values)
             place = _place(found, begin, bound, limit)
             held = await bound.told(conn, place)
         rows = tuple(fact for row in _matched(found) if _fits(fact := _fact(row), wanted))

@@ -2,47 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from typing import Final
 
-from sagabus_bus import KafkaConnection, Tail, TopicAdmin
-from sagabus_messages import Lifecycle, MessageError, Record, Topics, decode
-from sagabus_orchestrator.audit.verify import PublishedHead
+from sagabus_bus import Excerpt, KafkaConnection, TopicAdmin, partition_of
+from sagabus_core.ids import shard_of
+from sagabus_messages import Lifecycle, MessageError, Record, Topics, decode, unpack_headers
+from sagabus_orchestrator.audit.findings import Progress, Report, Scope
+from sagabus_orchestrator.audit.witness import PublishedHead, Witness
+from sagabus_store import Database, Queries
 
-__all__ = ["published_heads"]
+__all__ = ["call_witness", "hear", "hear_outbox"]
 
-_WAIT_MS: Final = 200
-_SILENT_POLLS: Final = 25
-"""Without a record for five seconds the rest is taken for gone: retention may overtake a reader."""
+SQL = Queries("sagabus_orchestrator", "sql/verify.sql")
+_PREFETCH: Final = 500
+_SKEW_MS: Final = 600_000
+"""A record may bear an earlier time than its event, by the difference of two clocks."""
 
 
-async def published_heads(
-    connection: KafkaConnection, topics: Topics
-) -> AsyncIterator[Sequence[PublishedHead]]:
-    """Yield every head that the lifecycle topic still holds, from its beginning to its present end.
+async def call_witness(
+    database: Database,
+    connection: KafkaConnection,
+    topics: Topics,
+    scope: Scope,
+    progress: Progress,
+    *,
+    widely: bool = False,
+) -> Witness:
+    """Return what outbox and lifecycle topic say about the sagas in scope; close it.
 
-    Bounded by the topic's retention. Raises `BusUnavailable` and `TopicUnavailable`.
+    Of one saga only the partition of its key is read, unless `widely`: heads from before the topic
+    was given more partitions are in another one. Raises `BusUnavailable` and `TopicUnavailable`.
     """
-    async with Tail(connection, [topics.lifecycle], begin="beginning") as tail:
-        async with TopicAdmin(connection) as admin:
-            ends = await admin.end_offsets([topics.lifecycle])
-        unread = {partition: end for (_, partition), end in ends.items() if end}
-        silent = 0
-        while unread and silent < _SILENT_POLLS:
-            records = await tail.poll(_WAIT_MS)
-            silent = 0 if records else silent + 1
-            reached = {record.partition: record.offset + 1 for record in records}
-            unread = {p: end for p, end in unread.items() if reached.get(p, 0) < end}
-            yield [head for record in records for head in _head(record, topics)]
+    async with TopicAdmin(connection) as admin:
+        await admin.require([topics.lifecycle])
+        partitions = (await admin.partition_counts([topics.lifecycle]))[topics.lifecycle]
+    witness = Witness(await database.now_ms(), partitions)
+    try:
+        await hear_outbox(database, topics, scope, witness)
+        only = None
+        if scope.saga_id is not None and not widely:
+            only = [partition_of(scope.saga_id.encode(), partitions)]
+        since_ms = None if scope.since is None else int(scope.since.timestamp() * 1000) - _SKEW_MS
+        report = Report()
+        async with Excerpt(connection, topics.lifecycle, only=only, since_ms=since_ms) as excerpt:
+            report.to_read = excerpt.size
+            async for records in excerpt.batches():
+                hear(records, topics, scope, witness)
+                report.read += len(records)
+                progress(report)
+    except BaseException:
+        witness.__exit__(None, None, None)
+        raise
+    return witness
 
 
-def _head(record: Record, topics: Topics) -> tuple[PublishedHead, ...]:
+async def hear_outbox(database: Database, topics: Topics, scope: Scope, witness: Witness) -> None:
+    """Take in lifecycle events that are not published: they wait, or somebody discarded them."""
+    key = None if scope.saga_id is None else scope.saga_id.encode()
+    shard = None if key is None else shard_of(key)
+    async with database.transaction(isolation="repeatable_read") as conn:
+        rows = conn.cursor(SQL["unpublished"], topics.lifecycle, key, shard, prefetch=_PREFETCH)
+        async for row in rows:
+            headers = unpack_headers(row["headers"])
+            record = Record(topics.lifecycle, 0, 0, row["key"], row["value"], headers, 0)
+            witness.waiting(_heads_of([record], topics, scope))
+
+
+def hear(records: Iterable[Record], topics: Topics, scope: Scope, witness: Witness) -> None:
+    """Take in records of the lifecycle topic, in their order."""
+    found = list(records)
+    for record in found:
+        witness.began(record.partition, record.timestamp_ms)
+    witness.published(_heads_of(found, topics, scope))
+
+
+def _heads_of(records: Iterable[Record], topics: Topics, scope: Scope) -> Iterable[PublishedHead]:
+    """Yield the heads of sagas in scope; what is no lifecycle event of ours is no testimony."""
+    since_ms = None if scope.since is None else int(scope.since.timestamp() * 1000)
+    key = None if scope.saga_id is None else scope.saga_id.encode()
+    for record in records:
+        if key is not None and record.key != key:
+            continue
+        head = _head(record, topics)
+        if head is not None and (since_ms is None or head.at_ms >= since_ms):
+            yield head
+
+
+def _head(record: Record, topics: Topics) -> PublishedHead | None:
     try:
         body = decode(record, topics).body
     except MessageError:
-        return ()  # not ours to judge: a forged event has no place in a proof either
+        return None
     if not isinstance(body, Lifecycle) or body.journal_head is None or body.revision is None:
-        return ()  # the answer to a start that created nothing
-    at = datetime.fromtimestamp(body.occurred_at_ms / 1000, UTC)
-    return (PublishedHead(body.saga_id, body.revision, body.journal_head, at),)
+        return None  # the answer to a start that created nothing
+    return PublishedHead(body.saga_id, body.revision, body.journal_head, body.occurred_at_ms)

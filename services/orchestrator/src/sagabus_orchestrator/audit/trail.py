@@ -8,9 +8,9 @@ and was it granted", for everything that people manage.
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sagabus_core.errors import SagabusError
@@ -18,7 +18,17 @@ from sagabus_runtime import get_logger
 from sagabus_runtime.failpoints import reach
 from sagabus_store import Connection, Database, Queries
 
-__all__ = ["LOCAL", "REFUSALS_PER_MINUTE", "Act", "By", "Trail", "record"]
+__all__ = [
+    "LOCAL",
+    "LONG",
+    "REFUSALS_PER_MINUTE",
+    "SHORT",
+    "Act",
+    "By",
+    "Trail",
+    "record",
+    "stored_text",
+]
 
 SQL = Queries("sagabus_orchestrator", "sql/audit.sql")
 log = get_logger()
@@ -26,8 +36,8 @@ log = get_logger()
 REFUSALS_PER_MINUTE: Final = 30
 """Most refusals that one bucket of callers may write in a minute; the others are counted."""
 _BUCKETS: Final = 64
-_SHORT: Final = 256
-_LONG: Final = 1_000
+SHORT: Final = 256
+LONG: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +73,24 @@ class Act:
         """Return the values of the table's first columns; texts are cut to what it takes."""
         return (
             self.kind,
-            _text(self.by.actor, _SHORT),
+            stored_text(self.by.actor, SHORT),
             self.permission or self.kind,
-            _text(self.tenant, _SHORT),
-            _text(self.workflow, _SHORT),
+            stored_text(self.tenant, SHORT),
+            stored_text(self.workflow, SHORT),
             self.saga_id,
-            _text(self.subject, _SHORT),
-            _text(self.by.operation_id, _SHORT) if self.by.operation_id else None,
-            _text(self.by.reason, _LONG),
+            stored_text(self.subject, SHORT),
+            stored_text(self.by.operation_id, SHORT) if self.by.operation_id else None,
+            stored_text(self.by.reason, LONG),
             self.expected,
         )
+
+    def of_each(self, tenants: Collection[str]) -> tuple[Act, ...]:
+        """Return what to record of an act on several tenants: one row each, which names no other.
+
+        One that is on no tenant by name (all, or what belongs to none) stays one without a tenant.
+        """
+        owners = sorted(set(tenants)) or [""]
+        return tuple(replace(self, tenant=tenant) for tenant in owners)
 
     @property
     def bucket(self) -> int:
@@ -80,9 +98,10 @@ class Act:
         return zlib.crc32(f"{self.tenant}\0{self.by.actor}".encode()) % _BUCKETS
 
 
-async def record(conn: Connection, act: Act, detail: str) -> None:
+async def record(conn: Connection, acts: Act | Iterable[Act], detail: str) -> None:
     """Record in the caller's transaction what it has done: both are durable, or neither."""
-    await conn.execute(SQL["record_done"], *act.columns(), _text(detail, _LONG))
+    for act in (acts,) if isinstance(acts, Act) else acts:
+        await conn.execute(SQL["record_done"], *act.columns(), stored_text(detail, LONG))
     await reach("orchestrator.after-audit")
 
 
@@ -93,13 +112,14 @@ class Trail:
         self._database = database
 
     @asynccontextmanager
-    async def refusals_of(self, act: Act) -> AsyncIterator[None]:
-        """Record it if the block refuses `act`; outages and other retryable errors are none."""
+    async def refusals_of(self, *acts: Act) -> AsyncIterator[None]:
+        """Record it if the block refuses this; outages and other retryable errors are none."""
         try:
             yield
         except SagabusError as error:
             if not error.retryable:
-                await self.refused(act, error)
+                for act in acts:
+                    await self.refused(act, error)
             raise
 
     async def refused(self, act: Act, error: SagabusError) -> bool:
@@ -109,7 +129,7 @@ class Trail:
         what finds no room is counted and told by the next row of the bucket (`withheld`). Never
         raises: the refusal itself is what the caller must hear.
         """
-        values = (*act.columns(), error.code, _text(error.detail, _LONG))
+        values = (*act.columns(), error.code, stored_text(error.detail, LONG))
         try:
             async with self._database.transaction() as conn:
                 written = await conn.fetchval(
@@ -127,7 +147,7 @@ class Trail:
             return int(await conn.fetchval(SQL["withheld"]))
 
 
-def _text(value: str, most: int) -> str:
+def stored_text(value: str, most: int) -> str:
     """Return what a text column can hold of what somebody sent."""
     sound = value.replace("\0", "").encode("utf-8", "replace").decode()
     return sound if len(sound) <= most else f"{sound[: most - 1]}…"

@@ -15,7 +15,7 @@ from sagabus_orchestrator.errors import NotFound, Refused
 from sagabus_orchestrator.rows import instant
 from sagabus_store import Database
 
-__all__ = ["MOST", "Bulks", "bulk_act"]
+__all__ = ["MOST", "Bulks", "bulk_acts", "counted"]
 
 MOST: Final = 1_000_000
 _PAGE: Final = 500
@@ -64,8 +64,8 @@ class Bulks:
         `Operations.perform`, under an operation id that derives from the bulk's and the saga's.
         The trace of each saga links `traceparent`, the place of the request.
         """
-        act = _act("start", order, By(order.actor, order.reason, order.operation_id))
-        async with self._trail.refusals_of(act):
+        acts = _acts("start", order, By(order.actor, order.reason, order.operation_id))
+        async with self._trail.refusals_of(*acts):
             known = await self._known(order)
             if known is not None:
                 return known
@@ -91,7 +91,7 @@ class Bulks:
                     traceparent,
                 )
                 if begun is not None:
-                    await record(conn, act, f"{order.kind} of {count} sagas that match now")
+                    await record(conn, acts, counted(acts, count, f"{order.kind} of"))
             bulk = await self.get(order.id)
             _check_same(bulk, order)  # a rival may have taken the id just now
             return bulk
@@ -138,16 +138,17 @@ class Bulks:
         (`precondition_failed`).
         """
         known = await self.get(bulk_id, tenants)
-        act = _act(_VERB.get(state, str(state)), known.order, by)
+        acts = _acts(_VERB.get(state, str(state)), known.order, by)
         came_from = [each.value for each in _FROM.get(state, ())]
         rights = None if permitted is None else sorted(permitted)
-        async with self._trail.refusals_of(act):
+        async with self._trail.refusals_of(*acts):
             async with self._database.transaction() as conn:
                 handled = await conn.fetchval(
                     SQL["steer_bulk"], bulk_id, state.value, came_from, by.actor, rights
                 )
                 if handled is not None:
-                    await record(conn, act, f"{known.state} to {state}, {handled} sagas handled")
+                    told = f"{known.state} to {state}, handled"
+                    await record(conn, acts, counted(acts, handled, told))
             found = await self.get(bulk_id, tenants)
             if handled is None:
                 raise Refused("precondition_failed", f"the bulk operation is {found.state}")
@@ -186,23 +187,28 @@ def _is_visible(bulk: Bulk, tenants: Sequence[str] | None) -> bool:
     return bool(own) and set(own or ()) <= set(tenants)
 
 
-def bulk_act(
+def bulk_acts(
     verb: str, kind: str, tenants: Sequence[str] | None, bulk_id: str, by: By, workflow: str = ""
-) -> Act:
-    """Return what is done to a bulk operation as the audit names it."""
-    return Act(
+) -> tuple[Act, ...]:
+    """Return what is done to a bulk operation as the audit names it, for each of its tenants."""
+    act = Act(
         kind=f"bulk:{verb}",
         by=by,
         subject=bulk_id,
         permission=f"bulk:run saga:{kind}",
-        tenant=tenants[0] if tenants is not None and len(tenants) == 1 else "",
         workflow=workflow,
     )
+    return act.of_each(tenants or ())
 
 
-def _act(verb: str, order: BulkOrder, by: By) -> Act:
+def counted(acts: Sequence[Act], count: int, told: str) -> str:
+    """Tell how many sagas, unless that is the number of several tenants: each reads its own row."""
+    return f"{told} {count} sagas" if len(acts) == 1 else f"{told} sagas of several tenants"
+
+
+def _acts(verb: str, order: BulkOrder, by: By) -> tuple[Act, ...]:
     wanted = order.wanted
-    return bulk_act(verb, order.kind, wanted.tenants, order.id, by, wanted.workflow or "")
+    return bulk_acts(verb, order.kind, wanted.tenants, order.id, by, wanted.workflow or "")
 
 
 def _check(order: BulkOrder) -> None:

@@ -15,7 +15,7 @@ import asyncpg
 from sagabus_core.errors import OperationRefused, SagabusError
 from sagabus_orchestrator.audit.acts import Permit
 from sagabus_orchestrator.audit.trail import By, record
-from sagabus_orchestrator.bulk.bulks import bulk_act
+from sagabus_orchestrator.bulk.bulks import bulk_acts, counted
 from sagabus_orchestrator.bulk.rights import FirstRights, Rights
 from sagabus_orchestrator.bulk.selection import SQL, Found, Selected, before, select
 from sagabus_orchestrator.bulk.values import Bulk, Refusal
@@ -205,11 +205,11 @@ class BulkWorker:
     async def _stop(self, row: asyncpg.Record, note: str) -> None:
         """Pause a bulk operation until a person resumes it; the audit keeps why."""
         bulk_id = str(row["id"])
-        act = bulk_act("stop", row["kind"], row["tenants"], bulk_id, By(SYSTEM, note))
+        acts = bulk_acts("stop", row["kind"], row["tenants"], bulk_id, By(SYSTEM, note))
         async with self._database.transaction() as conn:
             handled = await conn.fetchval(SQL["stop_bulk"], bulk_id, row["turn"], note)
             if handled is not None:
-                await record(conn, act, f"running to paused, {handled} sagas handled")
+                await record(conn, acts, counted(acts, handled, "running to paused, handled"))
 
 
 def _failure(found: Found, error: Exception) -> Refusal:

@@ -8,7 +8,8 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from sagabus_cli import Progress, current_output
-from sagabus_orchestrator.commands.session import with_database
+from sagabus_orchestrator.audit.trail import By
+from sagabus_orchestrator.commands.session import actor, with_database
 from sagabus_orchestrator.upkeep.archive import (
     Archive,
     ArchivePolicy,
@@ -27,6 +28,8 @@ app = typer.Typer(
     "remove anything.",
 )
 
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the audit.")]
+
 
 @app.command()
 def run(
@@ -34,15 +37,17 @@ def run(
         int, typer.Option(min=0, max=3_650, help="Days since their last change.")
     ] = 30,
     batch: Annotated[int, typer.Option(min=1, max=5_000, help="Sagas of one transaction.")] = 200,
+    reason: Reason = "",
 ) -> None:
     """Archive everything that is old enough, as the orchestrator does in the background."""
+    by = By(actor(), reason)
 
     async def work(database: Database) -> int:
         policy = ArchivePolicy(after_days, batch)
         archive = Archive(database, UpkeepEvents(CollectorRegistry()), policy)
         progress, moved, last = Progress("sagas"), 0, batch
         while last == batch:
-            last = await archive.move(after_days)
+            last = await archive.move(after_days, by)
             moved += last
             progress.advance(last)
         return moved
@@ -59,11 +64,13 @@ def drop(
     max_copied: Annotated[
         int, typer.Option(min=0, help="Most facts of sagas at work that a month may still hold.")
     ] = 100_000,
+    reason: Reason = "",
 ) -> None:
     """Drop old months of the journal; facts of sagas that are not archived move on first."""
+    by = By(actor(), reason)
 
     async def work(database: Database) -> list[DroppedPartition]:
-        return await drop_journal(database, keep_months, max_copied)
+        return await drop_journal(database, keep_months, max_copied, by)
 
     dropped = with_database(work)
     lines = [f"{each.first_day:%Y-%m} dropped, {each.copied} facts moved on" for each in dropped]

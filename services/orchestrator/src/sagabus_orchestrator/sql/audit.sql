@@ -30,3 +30,26 @@ returning seq
 -- name: withheld
 -- Count the refusals that found no room and that no later row tells of yet.
 select coalesce(sum(withheld), 0)::bigint from refusal_budget
+
+-- name: try_lock_seals
+-- Let nobody else seal until the commit; false: somebody does.
+select pg_try_advisory_xact_lock(hashtext('sagabus.audit.seals'))
+
+-- name: last_seal
+-- Return the newest seal.
+select seq, head from audit_seal order by seq desc limit 1
+
+-- name: sealed_rows
+-- Return what a seal covers of the rows behind $1 and up to $2, in order, $3 of them at most.
+select seq, kind, actor, permission, tenant, workflow, saga_id::text as saga_id, subject,
+       operation_id, reason, expected, outcome, code, detail, withheld, recorded_at
+from audit where seq > $1 and seq <= $2
+order by seq limit $3
+
+-- name: seal
+-- Write a seal.
+insert into audit_seal (seq, head) values ($1, $2)
+
+-- name: seals
+-- Return the seals behind $1 in order, $2 of them at most.
+select seq, head from audit_seal where seq > $1 order by seq limit $2

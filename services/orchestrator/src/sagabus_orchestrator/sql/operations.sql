@@ -4,9 +4,8 @@ select saga_id, kind, request, outcome from operation where tenant = $1 and oper
 
 -- name: record_operation
 -- Record an operation with its outcome, in the transaction of its effect; null if the id is taken.
-insert into operation (tenant, operation_id, saga_id, kind, actor, reason, request, outcome,
-                       recorded_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+insert into operation (tenant, operation_id, saga_id, kind, request, outcome, recorded_at)
+values ($1, $2, $3, $4, $5, $6, $7)
 on conflict do nothing
 returning operation_id
 

@@ -48,38 +48,15 @@ select (
 -- name: journal_page
 -- Return facts numbered behind $1 and up to $2 that match, having looked at no more than $10.
 -- $7 and $8 are pieces of the stored bytes; whoever asks looks again at the members themselves.
+-- $11: of one saga, by the index of its facts; one of the two branches always ends at once.
 with looked_at as materialized (
-    select seq, saga_id, revision, ordinal, fact, head, recorded_at from journal
-    where seq > $1 and seq <= $2
-    order by seq limit $10
-), matched as (
-    select l.*, s.tenant, s.workflow, s.business_key
-    from looked_at l
-    left join lateral (
-        select tenant, workflow, business_key from saga where id = l.saga_id
-        union all
-        select tenant, workflow, business_key from archived_saga where id = l.saga_id
-        limit 1
-    ) as s on true
-    where ($3::text[] is null or s.tenant = any($3))
-      and ($4::text is null or s.workflow = $4)
-      and ($5::timestamptz is null or l.recorded_at >= $5)
-      and ($6::timestamptz is null or l.recorded_at < $6)
-      and ($7::bytea is null or position($7 in l.fact) > 0)
-      and ($8::bytea is null or position($8 in l.fact) > 0)
-    order by l.seq limit $9
-)
-select e.looked_to, e.looked, m.*
-from (select max(seq) as looked_to, count(*) as looked from looked_at) as e
-left join matched m on true
-order by m.seq
-
--- name: journal_page_of_saga
--- The same for one saga, by the index of its facts.
-with looked_at as materialized (
-    select seq, saga_id, revision, ordinal, fact, head, recorded_at from journal
-    where seq > $1 and seq <= $2 and saga_id = $11
-    order by seq limit $10
+    (select seq, saga_id, revision, ordinal, fact, head, recorded_at from journal
+     where $11::uuid is null and seq > $1 and seq <= $2
+     order by seq limit $10)
+    union all
+    (select seq, saga_id, revision, ordinal, fact, head, recorded_at from journal
+     where saga_id = $11 and seq > $1 and seq <= $2
+     order by seq limit $10)
 ), matched as (
     select l.*, s.tenant, s.workflow, s.business_key
     from looked_at l

@@ -62,4 +62,4 @@ limit $2
 -- Mark early answers as settled by a person; returns those that still waited.
 update early_result set discarded_at = clock_timestamp(), discarded_by = $2, discard_reason = $3
 where id = any($1::bigint[]) and discarded_at is null
-returning id
+returning id, topic, partition, "offset", key, headers, value

@@ -136,8 +136,9 @@ create table operation (
     operation_id text collate "C" not null,
     saga_id      uuid not null,
     kind         text not null,
-    actor        text not null,
-    reason       text not null,
+    -- Written by releases of before: who asked, and why, stands in the audit.
+    actor        text not null default '',
+    reason       text not null default '',
     request      text collate "C" not null,
     outcome      bytea not null,
     recorded_at  timestamptz not null,

@@ -14,6 +14,6 @@ select count(*) as messages, min(deferred_at) as oldest_at from deferred_message
 
 -- name: last_pause
 -- Return who paused a saga last, and why.
-select actor, reason, recorded_at from operation
-where saga_id = $1 and kind = 'pause'
-order by recorded_at desc limit 1
+select actor, reason, recorded_at from audit
+where saga_id = $1 and kind = 'saga:pause' and outcome = 'done'
+order by seq desc limit 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import groupby
 from typing import Final
 
 import asyncpg
 
+from sagabus_orchestrator.audit.trail import LOCAL, Act, By, Trail, record
 from sagabus_orchestrator.rows import instant
 from sagabus_orchestrator.upkeep.body import ArchivedFact, Body, pack
 from sagabus_orchestrator.upkeep.events import UpkeepEvents
@@ -73,13 +74,19 @@ class Archive:
         await self._jobs.give_back(turn, due_ms, report={"moved": moved, "ended_ms": turn.now_ms})
         return True
 
-    async def move(self, after_days: int) -> int:
-        """Move the oldest sagas that ended and stood still for `after_days`; returns how many."""
+    async def move(self, after_days: int, by: By | None = None) -> int:
+        """Move the oldest sagas that ended and stood still for `after_days`; returns how many.
+
+        With `by`, who asked for it, the audit tells of each batch that moved any.
+        """
         async with self._database.transaction() as conn:
             before = instant(await now_ms(conn) - after_days * DAY_MS)
             ended = await conn.fetch(SQL["take_ended"], before, self._policy.batch)
             if ended:
                 await _put_away(conn, ended)
+                if by is not None:
+                    act = Act(kind="archive:run", by=by, subject=f"ended {after_days} days ago")
+                    await record(conn, act, f"{len(ended)} sagas")
         self._events.archived(len(ended))
         return len(ended)
 
@@ -112,19 +119,34 @@ def _fact(row: asyncpg.Record) -> ArchivedFact:
 
 
 async def drop_journal(
-    database: Database, keep_months: int, max_copied: int
+    database: Database, keep_months: int, max_copied: int, by: By = LOCAL
 ) -> list[DroppedPartition]:
     """Drop the months of the journal before the last `keep_months`; run by the maintenance role.
 
     Facts of sagas that are not archived are copied forward first, at most `max_copied` a month.
-    Raises `StoreUnavailable` if a short lock was not to be had: run it again, nothing is half done.
+    Each month is one transaction with its row in the audit. Raises `StoreUnavailable` if a short
+    lock was not to be had: run it again, nothing is half done.
     """
     dropped: list[DroppedPartition] = []
-    async with database.connection() as conn:
-        limit = _months_before(instant(await now_ms(conn)).date(), keep_months)
-        while row := await conn.fetchrow(SQL["drop_journal_partition"], limit, max_copied):
-            dropped.append(DroppedPartition(row["first_day"], row["copied"]))
+    limit = _months_before(instant(await database.now_ms()).date(), keep_months)
+    act = Act(kind="archive:drop-journal", by=by, subject=f"journal before {limit:%Y-%m}")
+    async with Trail(database).refusals_of(act):
+        while (month := await _drop_month(database, limit, max_copied, act)) is not None:
+            dropped.append(month)
     return dropped
+
+
+async def _drop_month(
+    database: Database, limit: date, max_copied: int, act: Act
+) -> DroppedPartition | None:
+    async with database.transaction() as conn:
+        row = await conn.fetchrow(SQL["drop_journal_partition"], limit, max_copied)
+        if row is None:
+            return None
+        month = DroppedPartition(row["first_day"], row["copied"])
+        told = f"dropped with its facts, {month.copied} of them copied to the present month first"
+        await record(conn, replace(act, subject=f"journal {month.first_day:%Y-%m}"), told)
+    return month
 
 
 def _months_before(today: date, months: int) -> date:

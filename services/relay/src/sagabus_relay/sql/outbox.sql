@@ -7,12 +7,13 @@ select o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at,
     and exists (
         select 1 from outbox_parked p
         where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
-    ) as parked
+    ) as parked,
+    o.place
 from unnest($1::smallint[]) as s (shard)
 cross join lateral (
-    select m.id, m.shard, m.topic, m.key, m.headers, m.value, m.created_at
+    select m.id, m.shard, m.topic, m.key, m.headers, m.value, m.created_at, m.place
     from (
-        select h.*, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
+        select h.*, h.ctid as place, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
             order by h.id rows between unbounded preceding and 1 preceding
         ) as bytes_before
         from outbox h
@@ -45,12 +46,13 @@ select o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at,
     and exists (
         select 1 from outbox_parked p
         where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
-    ) as parked
+    ) as parked,
+    o.place
 from (select shard, topic from topics order by place, topic) t
 cross join lateral (
-    select m.id, m.shard, m.topic, m.key, m.headers, m.value, m.created_at
+    select m.id, m.shard, m.topic, m.key, m.headers, m.value, m.created_at, m.place
     from (
-        select h.*, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
+        select h.*, h.ctid as place, sum(octet_length(h.headers) + coalesce(octet_length(h.value), 0)) over (
             order by h.id rows between unbounded preceding and 1 preceding
         ) as bytes_before
         from outbox h
@@ -66,17 +68,23 @@ limit $3::int;
 -- name: delete
 -- Remove rows that were delivered: those very rows. While a round is in hand the database may be
 -- set back to an earlier time, and write other rows under the same ids; so in all that follow.
+-- By their place, because a queue is often empty when it is analysed: joined by its key, a plan of
+-- that moment scans the whole table once for every row of a round. Hence nothing but the place may
+-- be compared in a form that an index answers (`=`, a subquery that becomes a join). A row that was
+-- moved meanwhile (vacuum full) stays, and is delivered again.
 delete from outbox o
-using unnest($1::smallint[], $2::bigint[], $3::timestamptz[]) as done (shard, id, created_at)
-where o.shard = done.shard and o.id = done.id and o.created_at = done.created_at;
+using unnest($1::tid[], $2::bigint[], $3::timestamptz[]) as done (place, id, created_at)
+where o.ctid = done.place
+    and o.id is not distinct from done.id and o.created_at is not distinct from done.created_at;
 
 -- name: park
 -- Take refused rows out of the hot table; each makes its (topic, key) a parked one.
 with moved as (
     delete from outbox o
-    using unnest($1::smallint[], $2::bigint[], $3::timestamptz[], $4::text[], $5::text[])
-        as bad (shard, id, created_at, reason, detail)
-    where o.shard = bad.shard and o.id = bad.id and o.created_at = bad.created_at
+    using unnest($1::tid[], $2::bigint[], $3::timestamptz[], $4::text[], $5::text[])
+        as bad (place, id, created_at, reason, detail)
+    where o.ctid = bad.place
+        and o.id is not distinct from bad.id and o.created_at is not distinct from bad.created_at
     returning o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at, bad.reason, bad.detail
 )
 insert into outbox_parked (id, shard, topic, key, headers, value, created_at, reason, detail)
@@ -86,11 +94,14 @@ select id, shard, topic, key, headers, value, created_at, reason, detail from mo
 -- Move rows behind the parked record of their key; rows whose key is parked no more stay.
 with moved as (
     delete from outbox o
-    using unnest($1::smallint[], $2::bigint[], $3::timestamptz[]) as f (shard, id, created_at)
-    where o.shard = f.shard and o.id = f.id and o.created_at = f.created_at and exists (
-        select 1 from outbox_parked p
-        where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
-    )
+    using unnest($1::tid[], $2::bigint[], $3::timestamptz[]) as f (place, id, created_at)
+    where o.ctid = f.place
+        and o.id is not distinct from f.id and o.created_at is not distinct from f.created_at
+        and exists (
+            select 1 from outbox_parked p
+            where p.shard = o.shard and p.topic = o.topic and p.key is not distinct from o.key
+            offset 0
+        )
     returning o.id, o.shard, o.topic, o.key, o.headers, o.value, o.created_at
 )
 insert into outbox_parked (id, shard, topic, key, headers, value, created_at)

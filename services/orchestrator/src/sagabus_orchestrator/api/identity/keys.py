@@ -24,7 +24,6 @@ __all__ = ["MAX_LIFE", "NAME_PATTERN", "SQL", "ApiKey", "ApiKeys", "KeyRequest"]
 SQL = Queries("sagabus_orchestrator", "sql/api_keys.sql")
 MAX_LIFE: Final = timedelta(days=3_650)
 NAME_PATTERN: Final = r"[a-z0-9][a-z0-9.-]{0,62}"
-NOBODY: Final = TenantScope()
 _NAME: Final = re.compile(NAME_PATTERN)
 
 
@@ -79,9 +78,9 @@ class ApiKeys:
         """
         by.require(Permission.KEY_CREATE)
         _check_within(request, by)
-        act = _act(Permission.KEY_CREATE, request.name, request.tenants, By(by.actor, reason))
+        acts = _acts(Permission.KEY_CREATE, request.name, request.tenants, By(by.actor, reason))
         text = new_key_text()
-        async with self._trail.refusals_of(act):
+        async with self._trail.refusals_of(*acts):
             _check(request)
             async with self._database.transaction() as conn:
                 row = await conn.fetchrow(
@@ -100,7 +99,7 @@ class ApiKeys:
                     detail = f"a key named {request.name!r} exists or existed: choose another name"
                     raise Refused("key_name_taken", detail)
                 key = _key_of(row)
-                await record(conn, act, _said(key))
+                await record(conn, acts, _said(key))
         return key, text
 
     async def list(self, by: Principal, limit: int, behind: str = "") -> list[ApiKey]:
@@ -120,13 +119,14 @@ class ApiKeys:
         """
         by.require(Permission.KEY_REVOKE)
         scope, who = by.tenants.as_filter(), By(by.actor, reason)
-        async with self._trail.refusals_of(_act(Permission.KEY_REVOKE, name, NOBODY, who)):
+        # A key that is not there is nobody's: the refusal shows to whoever asked.
+        async with self._trail.refusals_of(*_acts(Permission.KEY_REVOKE, name, by.tenants, who)):
             async with self._database.transaction() as conn:
                 row = await conn.fetchrow(SQL["revoke_key"], name, scope, by.actor)
                 if row is not None:
                     key = _key_of(row)
-                    act = _act(Permission.KEY_REVOKE, name, key.tenants, who)
-                    await record(conn, act, f"{name} counts no longer")
+                    acts = _acts(Permission.KEY_REVOKE, name, key.tenants, who)
+                    await record(conn, acts, f"{name} counts no longer")
                     return key
                 row = await conn.fetchrow(SQL["find_named"], name, scope)
             if row is None:
@@ -134,16 +134,15 @@ class ApiKeys:
             return _key_of(row)
 
 
-def _act(kind: Permission, name: str, tenants: TenantScope, by: By) -> Act:
-    alone = len(tenants.names) == 1 and not tenants.everyone
-    return Act(kind=kind, by=by, subject=name, tenant=min(tenants.names) if alone else "")
+def _acts(kind: Permission, name: str, tenants: TenantScope, by: By) -> tuple[Act, ...]:
+    return Act(kind=kind, by=by, subject=name).of_each(() if tenants.everyone else tenants.names)
 
 
 def _said(key: ApiKey) -> str:
-    """Return what the audit keeps of a new key: all but its secret."""
-    tenants = "all tenants" if key.tenants.everyone else ", ".join(sorted(key.tenants.names))
+    """Return what the audit keeps of a new key: all but its secret, and no tenant to another."""
+    tenants = " for all tenants" if key.tenants.everyone else ""
     until = f"until {key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else "until it is revoked"
-    return f"{', '.join((*key.roles, *key.permissions))} for {tenants}, {until}"
+    return f"{', '.join((*key.roles, *key.permissions))}{tenants}, {until}"
 
 
 def _check(request: KeyRequest) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Any, Final
 
 from fastapi import Header, Query
@@ -16,7 +17,8 @@ from sagabus_orchestrator.api.documentation import refusals
 from sagabus_orchestrator.api.feed import BEGINNING, Change, Followed, Position
 from sagabus_orchestrator.api.identity import Permission
 from sagabus_orchestrator.api.models.fields import Key, Name, Question, SagaId, at
-from sagabus_orchestrator.api.routing import Caller, Services, new_router, permitted
+from sagabus_orchestrator.api.routing import Caller, Lasting, Services, new_router, permitted
+from sagabus_orchestrator.api.standing import Standing
 from sagabus_orchestrator.queries import SagaFilter
 
 __all__ = ["router"]
@@ -58,22 +60,27 @@ class FollowQuestion(Question):
 @router.get("/sagas/{saga_id}/events", response_class=StreamingResponse, responses=_STREAM)
 @permitted(Permission.SAGA_READ)
 async def follow_saga(
-    saga_id: SagaId, caller: Caller, services: Services, last_event_id: LastId = None
+    saga_id: SagaId,
+    caller: Caller,
+    standing: Lasting,
+    services: Services,
+    last_event_id: LastId = None,
 ) -> StreamingResponse:
     """Follow one saga from its start, or behind an event: every change of status, in order.
 
-    The stream ends after a quarter of an hour, when this replica stops, or when its reader does
-    not keep up: resume it.
+    The stream ends after a quarter of an hour, when this replica stops, when its reader does not
+    keep up (resume it), or within half a minute when the caller loses the right to it.
     """
     await services.saga(caller, saga_id)
     behind = BEGINNING if last_event_id is None else last_event_id
-    return await _stream(services, Followed(saga_id), behind)
+    return await _stream(services, Followed(saga_id), behind, standing)
 
 
 @router.get("/events", response_class=StreamingResponse, responses=_STREAM)
 @permitted(Permission.SAGA_LIST)
 async def follow_sagas(
     caller: Caller,
+    standing: Lasting,
     services: Services,
     asked: Annotated[FollowQuestion, Query()],
     last_event_id: LastId = None,
@@ -88,22 +95,32 @@ async def follow_sagas(
         workflow=asked.workflow,
         statuses=frozenset(asked.status) or None,
     )
-    return await _stream(services, followed, last_event_id)
+    return await _stream(services, followed, last_event_id, standing)
 
 
-async def _stream(services: Backend, followed: Followed, behind: int | None) -> StreamingResponse:
+async def _stream(
+    services: Backend, followed: Followed, behind: int | None, standing: Standing
+) -> StreamingResponse:
     if behind is not None:
         await services.feed.require_kept(behind)
     events = services.feed.follow(followed, behind, STREAM_S)
-    return StreamingResponse(_texts(events), 200, _HEADERS, "text/event-stream")
+    return StreamingResponse(_texts(events, standing), 200, _HEADERS, "text/event-stream")
 
 
-async def _texts(events: AsyncIterator[Change | Position]) -> AsyncIterator[bytes]:
-    async for event in events:
-        if isinstance(event, Position):
-            yield b"id: %d\n\n" % event.seq  # no data: readers note the id and tell nobody
-        else:
-            yield b"id: %d\nevent: status\ndata: %s\n\n" % (event.seq, dump(_body(event)))
+async def _texts(
+    events: AsyncGenerator[Change | Position, None], standing: Standing
+) -> AsyncIterator[bytes]:
+    async with aclosing(events):
+        async for event in events:
+            if not await standing.lasts():
+                return
+            yield _text(event)
+
+
+def _text(event: Change | Position) -> bytes:
+    if isinstance(event, Position):
+        return b"id: %d\n\n" % event.seq  # no data: readers note the id and tell nobody
+    return b"id: %d\nevent: status\ndata: %s\n\n" % (event.seq, dump(_body(event)))
 
 
 def _body(change: Change) -> dict[str, object]:

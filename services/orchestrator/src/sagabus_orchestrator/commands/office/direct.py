@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from sagabus_bus import TopicAdmin
+from sagabus_bus.signatures import SigningSettings, signer_of
 from sagabus_cli import NotReachable, UsageError, actor, current_connection
 from sagabus_core.definitions import Definition
 from sagabus_core.engine import (
@@ -59,6 +60,7 @@ from sagabus_orchestrator.registry import Published, Registry
 from sagabus_orchestrator.why import Bus, Gatherer, explain
 from sagabus_orchestrator.why.kafka import KafkaBus, NoBus
 from sagabus_runtime import Tracing
+from sagabus_runtime import load as load_settings
 from sagabus_store import Database
 
 __all__ = ["DirectOffice"]
@@ -135,8 +137,12 @@ class DirectOffice(
         return with_database(work)
 
     def operate(self, name: SagaName, order: Order) -> Document:
-        """Do an operation as SAGABUS_ACTOR, or the user of this machine."""
+        """Do an operation as SAGABUS_ACTOR, or the user of this machine.
+
+        What it issues is signed with the key that SAGABUS_SIGNING_KEY_FILE names, if any.
+        """
         topics = current_connection().topics
+        signer = signer_of(load_settings(SigningSettings))
 
         async def work(database: Database) -> Document:
             found = await _find(database, name)
@@ -151,6 +157,7 @@ class DirectOffice(
                 watcher,
                 manual_close_enabled=allowed in {"1", "true", "yes"},
                 tracing=Tracing.of_host(),
+                signer=signer,
             )
             if order.dry_run:
                 seen = await operations.dry_run(head.tenant, head.saga_id, event)

@@ -28,7 +28,7 @@ from sagabus_orchestrator.config import OrchestratorSettings
 from sagabus_orchestrator.letters import Deed, LetterFilter, letter_id_of
 from sagabus_orchestrator.recovery import RecoveryMode
 from sagabus_orchestrator.redrive import DeadLetters
-from sagabus_orchestrator.signatures import SignatureSettings, verifier_of
+from sagabus_orchestrator.signatures import RecordSignatureSettings, Signatures
 from sagabus_runtime import load as load_settings
 from sagabus_store import Database, InboxWindow
 
@@ -62,7 +62,7 @@ class DirectLetters:
         """Redrive or discard letters, one after another."""
         deed, topics = _deed(order), current_connection().topics
         window, mode = _window(), _mode()
-        verifier = verifier_of(load_settings(SignatureSettings))
+        signatures = Signatures.of(load_settings(RecordSignatureSettings))
 
         async def one(desk: DeadLetters, letter: Document) -> DeedDone:
             try:
@@ -80,7 +80,7 @@ class DirectLetters:
                 found = [await letters.find(conn, each) for each in ids]
                 if order.wanted is not None:
                     found = await letters.listed(conn, order.wanted, MAX_DEEDS)
-            desk = DeadLetters(database, topics, watcher, window, mode, verifier)
+            desk = DeadLetters(database, topics, watcher, window, mode, signatures)
             told = [LetterAnswer.of(letter).model_dump(mode="json") for letter in found]
             progress = Progress("letters")
             handled = []
