@@ -149,13 +149,7 @@ class OrchestratorService:
             interval_ms=settings.sweep_interval_ms,
             grace_ms=settings.sweep_grace_ms,
         )
-        operations = Operations(
-            database,
-            self._topics,
-            watcher,
-            tracing=self._tracing,
-            signer=self._signatures.signer,
-        )
+        operations = self._operations(database, watcher)
         box = LetterBox(database, self._topics, settings.inbox_days, self._events)
         maintenance = Maintenance(database, self._window, box.forget)
         consume = self._consumer(watcher, self._subscription, handler)
@@ -179,6 +173,10 @@ class OrchestratorService:
             Loop("holds", Releaser(database, operations).run),
             Loop("maintenance", maintenance.run, deadline_ms=2 * HOUR_MS),
         ]
+
+    def _operations(self, database: Database, watcher: CatalogWatcher) -> Operations:
+        signer, tracing = self._signatures.signer, self._tracing
+        return Operations(database, self._topics, watcher, tracing=tracing, signer=signer)
 
     def _reconciler(self, database: Database, handler: Handler) -> Reconciler:
         settings = self._settings
