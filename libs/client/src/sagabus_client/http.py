@@ -6,7 +6,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,11 +22,11 @@ from sagabus_client.following import (
     StatusChange,
     read_events,
 )
+from sagabus_client.requests import Request
 from sagabus_client.values import Outcome, SagaHandle, StartCommand
 from sagabus_core import ids
 from sagabus_core.errors import InvalidValue
 from sagabus_messages import MessageError, parse_strict
-from sagabus_runtime.http_call import HttpCall, http_call
 from sagabus_runtime.names import FIELD_SAGA_ID, SPAN_START
 from sagabus_runtime.telemetry import Tracing, running
 
@@ -100,7 +99,7 @@ class HttpClient:
         fields = {FIELD_SAGA_ID: saga_id, "workflow": command.workflow}
         here, span = Tracing.of_host().begin_here(SPAN_START, fields)  # around all attempts
         with running(span):
-            request = _Request("POST", "/v1/sagas", "/v1/sagas", here)
+            request = Request("POST", "/v1/sagas", "/v1/sagas", here)
             answer = await self._send(request, content=start_body(command), headers=headers)
         return SagaHandle(
             saga_id=answer["saga_id"],
@@ -203,12 +202,12 @@ class HttpClient:
     async def _outcome(self, handle: SagaHandle, timeout_ms: int) -> dict[str, Any]:
         template = "/v1/sagas/{saga_id}/outcome"
         return await self._send(
-            _Request("GET", f"/v1/sagas/{handle.saga_id}/outcome", template),
+            Request("GET", f"/v1/sagas/{handle.saga_id}/outcome", template),
             params={"timeout_ms": timeout_ms},
             timeout=_REQUEST_S + timeout_ms / 1000,
         )
 
-    async def _send(self, request: _Request, **options: Any) -> dict[str, Any]:  # noqa: ANN401  # httpx's own
+    async def _send(self, request: Request, **options: Any) -> dict[str, Any]:  # noqa: ANN401  # httpx's own
         """Send until it is answered or refused; what an outage ate is sent again, five times."""
         for resent, pause_s in enumerate((*_RETRY_S, None)):
             error = await self._attempt(request, resent, options)
@@ -220,7 +219,7 @@ class HttpClient:
         raise ApiUnreachable("api_unreachable", "the API did not answer")
 
     async def _attempt(
-        self, request: _Request, resent: int, options: Mapping[str, Any]
+        self, request: Request, resent: int, options: Mapping[str, Any]
     ) -> dict[str, Any] | ApiRefused | ApiUnreachable:
         try:
             with request.call(str(self._http.base_url), resent) as call:
@@ -251,19 +250,6 @@ def _problem(response: httpx.Response) -> ApiRefused | ApiUnreachable:
     body = _object(response)
     code = str(body.get("code", "api_refused"))
     return ApiRefused(code, str(body.get("detail", f"status {response.status_code}")))
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """What is asked; `parent`: where its spans hang, None for below what runs."""
-
-    method: str
-    path: str
-    template: str
-    parent: str | None = None
-
-    def call(self, base: str, resent: int) -> AbstractContextManager[HttpCall]:
-        return http_call(self.method, base, self.template, parent=self.parent, resent=resent)
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

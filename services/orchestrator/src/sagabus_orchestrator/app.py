@@ -175,13 +175,8 @@ class OrchestratorService:
         ]
 
     def _operations(self, database: Database, watcher: CatalogWatcher) -> Operations:
-        return Operations(
-            database,
-            self._topics,
-            watcher,
-            tracing=self._tracing,
-            signer=self._signatures.signer,
-        )
+        signer, tracing = self._signatures.signer, self._tracing
+        return Operations(database, self._topics, watcher, tracing=tracing, signer=signer)
 
     def _reconciler(self, database: Database, handler: Handler) -> Reconciler:
         settings = self._settings
