@@ -215,15 +215,6 @@ def _backend(request: Request) -> Backend:
 Caller = Annotated[Principal, Depends(_principal)]
 """Who asks; holds a permission of the route already."""
 
-
-def _held(request: Request) -> ExitStack:
-    found: ExitStack = request.state.held
-    return found
-
-
-Held = Annotated[ExitStack, Depends(_held)]
-"""What the request holds until its answer has been sent, or its caller has gone."""
-
 Lasting = Annotated[Standing, Depends(_standing)]
 """Whether that caller still may, for an answer that goes on and on."""
 
