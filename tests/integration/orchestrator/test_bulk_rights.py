@@ -70,8 +70,9 @@ async def test_a_key_that_lost_its_rights_stops_its_bulk_and_somebody_else_resum
     await bulks(rig).steer(begun.id, BulkState.RUNNING, BOB, ["acme"], RIGHTS)
     ended = await finish(rig, begun)
     assert (ended.state, ended.done, ended.note) == (BulkState.DONE, 25, "")
-    assert await rig.count("operation where actor = 'key:ci'") == 20
-    assert await rig.count("operation where actor = 'user:bob@corp'") == 5
+    paused = "audit where kind = 'saga:pause' and actor"
+    assert await rig.count(f"{paused} = 'key:ci'") == 20
+    assert await rig.count(f"{paused} = 'user:bob@corp'") == 5
 
 
 async def test_a_key_that_lost_some_rights_uses_none_of_them(rig: Rig) -> None:
