@@ -1,17 +1,19 @@
 """Fixtures of the API's integration tests."""
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
+import structlog
 from tests.integration.orchestrator.support import Rig, open_rig, order, prepare
 
 from sagabus_cli import app
 from sagabus_orchestrator.api.server import HttpServer
-from sagabus_runtime import Pulse
+from sagabus_runtime import Pulse, logs
 from sagabus_testkit.stack import Postgres
 
 from .lines import Line
@@ -46,13 +48,15 @@ async def api(rig: Rig) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def url(api: Api) -> AsyncIterator[str]:
-    """Where the API answers on a real port."""
+    """Where the API answers on a real port; its log goes where no command line writes."""
+    logs.configure("sagabus-api", "info", "json", io.StringIO())
     server = HttpServer(api.app, "127.0.0.1", 0, api.backend.metrics)
     server.listen()
     serving = asyncio.create_task(server.run(Pulse("http", 60_000, api.backend.stopping)))
     yield f"http://127.0.0.1:{server.port}"
     api.backend.stopping.set()
     await serving
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -194,6 +194,7 @@ class World:
         answer = await self.ask(row, role, target)
         kept = dict(answer.headers)
         kept.pop("content-length", None)
+        kept.pop("x-request-id")  # new for each request
         body = answer.text
         if "json" in answer.headers.get("content-type", ""):
             document = answer.json()

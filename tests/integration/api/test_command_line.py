@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.orchestrator.support import Rig, commands, order
+from tests.integration.orchestrator.support import Rig, commands, order, patient_order
 
 from sagabus_cli import app
 from sagabus_core.vocabulary import ResultStatus
@@ -41,6 +41,7 @@ async def test_reading_says_the_same_both_ways(rig: Rig, line: Line) -> None:
 
 @pytest.mark.parametrize("way", ["direct", "api"])
 async def test_operations_mean_the_same_both_ways(rig: Rig, line: Line, way: str) -> None:
+    await rig.publish(patient_order(2))
     sent = await rig.process(rig.start_record())
     dry = await once(line, way, "pause", "ORD-1", *WHY, "--dry-run")
     assert (dry["dry_run"], dry["before"], dry["revision"]) == (True, "RUNNING", None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import typer
-from tests.integration.orchestrator.support import Rig, commands, order
+from tests.integration.orchestrator.support import Rig, commands, order, patient_order
 from tests.integration.orchestrator.test_dead_letters import id_of, keep, letter
 
 from sagabus_cli import app
@@ -162,8 +162,7 @@ async def test_both_ways_have_one_document(
 async def _world(rig: Rig, line: Line, folder: Path) -> dict[str, str]:
     """Make things of every kind, for each way its own, and return their names."""
     names = {}
-    # Steps that are not overdue while the lines run, however slow the machine.
-    await rig.publish(json.loads(json.dumps(order(7)).replace('_ms": 1000', '_ms": 600000')))
+    await rig.publish(patient_order(7))
     for place, way in enumerate(("direct", "api")):
         await rig.process(rig.start_record(f"{way}-1"))
         for number in (2, 3):
