@@ -1,6 +1,7 @@
 """API keys over HTTP: shown once, never more than the maker holds, gone everywhere in time."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -71,7 +72,14 @@ async def test_nobody_gives_away_what_they_lack(
     ):
         answer = await api.post("/keys", asked(**wider), who="maker")
         assert problem(answer) == (403, "permission_denied"), wider
+    mortal = replace(maker, until=datetime.now(UTC) + timedelta(days=30))
+    monkeypatch.setitem(PEOPLE, "mortal", mortal)
+    for longer in ({"lives_days": None}, {"lives_days": 31}, {}):
+        answer = await api.post("/keys", asked(**longer), who="mortal")
+        assert problem(answer) == (403, "permission_denied"), longer
     assert await rig.count("api_key") == 0
+    shorter = await api.post("/keys", asked("short", lives_days=29), who="mortal")
+    assert shorter.status_code == 201
     assert (await api.post("/keys", asked(), who="maker")).status_code == 201
 
 

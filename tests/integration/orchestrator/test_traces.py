@@ -26,7 +26,7 @@ class Traces:
         self.exporter = InMemorySpanExporter()
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        rig.handler._events.tracing = Tracing(self.provider)
+        rig.handler._events.tracing = rig.operations._tracing = Tracing(self.provider)
         monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", self.provider)
 
     def told(self, name: str = SPAN_TRANSITION) -> list[ReadableSpan]:

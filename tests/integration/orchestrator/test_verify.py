@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from sagabus_bus import Excerpt, KafkaConnection, Publisher, TopicAdmin, partition_of
@@ -20,6 +21,7 @@ from sagabus_orchestrator.audit.findings import Fault, Report, Scope
 from sagabus_orchestrator.audit.horizon import Horizon, held_gauge
 from sagabus_orchestrator.audit.published import hear, hear_outbox
 from sagabus_orchestrator.audit.seal import Sealer
+from sagabus_orchestrator.audit.trail import SQL as SEALS
 from sagabus_orchestrator.audit.unsealing import prove_seals
 from sagabus_orchestrator.audit.verify import Verifier
 from sagabus_orchestrator.audit.witness import Witness
@@ -136,14 +138,23 @@ async def test_sound_journals_hold_hot_and_archived(rig: Rig) -> None:
     assert report.not_compared > 0
 
 
-async def test_what_holds_paused_and_let_go_is_sound(rig: Rig) -> None:
-    """A hold pauses in its own name: its row in the audit answers for all of its sagas."""
+@pytest.mark.parametrize("taken_over", [False, True])
+async def test_what_holds_paused_and_let_go_is_sound(rig: Rig, *, taken_over: bool) -> None:
+    """A hold pauses in its own name: its row in the audit answers for all of its sagas.
+
+    An operator who takes such a pause over changes nothing in the saga.
+    """
     (command,) = commands(await rig.process(rig.start_record("A")))
     board, by = Switchboard(rig.database), By("ada", "a flood")
     await board.set("workflow", "order", by)
     await rig.process(rig.result_record(command))
+    if taken_over:
+        await rig.operations.perform("acme", command.saga_id, pause("p"))
     await board.release("workflow", "order", by)
     await Releaser(rig.database, rig.operations).tick()
+    if taken_over:
+        assert await rig.count("audit where kind = 'pause:take-over' and outcome = 'done'") == 1
+        await rig.operations.perform("acme", command.saga_id, resume("r"))
     assert [fact["to"] for fact in await rig.facts("A") if fact["kind"] == "control"] == [
         "PAUSED",
         "ACTIVE",
@@ -378,7 +389,13 @@ async def test_rows_of_the_audit_are_sealed_behind_its_fence(rig: Rig) -> None:
     assert (await unsealed(rig)).unsealed == 2
     last = await rig.value("select max(seq) from audit")
     assert isinstance(last, int)
-    await Sealer(rig.database).seal(last)
+    sealer = Sealer(rig.database)
+    async with rig.database.transaction() as conn:
+        # Another replica seals, not as far, and ends: what it left is not forgotten.
+        await conn.execute(SEALS["try_lock_seals"])
+        await sealer.seal(last)
+    assert (await unsealed(rig)).unsealed == 2
+    await sealer.seal(last)
     head = await rig.value("select head from audit_seal where seq = $1", last)
     assert isinstance(head, bytes)
     await save(rig)

@@ -19,6 +19,8 @@ __all__ = ["Api"]
 
 _TIMEOUT_S: Final = 30.0
 _SERVER_ERROR: Final = 500
+_CROWDED: Final = frozenset({408, 429})
+"""Of these the API says itself whether the same may be sent again."""
 _NO_CONTENT: Final = 204
 _ERRORS: Final[Mapping[int, type[CliError]]] = {
     400: UsageError,
@@ -102,7 +104,7 @@ class Api:
             return NotReachable("not_the_api", self.address.is_another(status))
         code = str(said.get("code", "api_unreachable"))
         detail = str(said.get("detail", f"the API at {self.address.url} answered {status}"))
-        if status >= _SERVER_ERROR:
+        if status >= _SERVER_ERROR or (status in _CROWDED and said.get("retryable") is True):
             trace = f" (trace {said['trace_id']})" if "trace_id" in said else ""
             return NotReachable(code, f"{detail}{trace}")
         fields = [f"\n  {each['pointer']}: {each['detail']}" for each in said.get("errors") or ()]

@@ -43,7 +43,7 @@ class ApiRefused(ClientError):
 
 
 class ApiUnreachable(ClientError):
-    """No answer, or that of an outage: send the same again, under the same start id."""
+    """No answer, that of an outage, or no room: send the same again, under the same start id."""
 
     retryable: ClassVar[bool] = True
 

@@ -34,6 +34,8 @@ __all__ = ["HttpClient"]
 
 _POLL_MS: Final = 25_000
 """Shorter than proxies allow a request to be silent."""
+_CROWDED: Final = frozenset({408, 429})
+"""Of these the API says itself whether the same may be sent again."""
 _RETRY_S: Final = (0.1, 0.3, 1.0, 2.0)
 _REQUEST_S: Final = 10.0
 _STREAM_TIMEOUT: Final = httpx.Timeout(_REQUEST_S, read=45.0)
@@ -248,6 +250,11 @@ def _problem(response: httpx.Response) -> ApiRefused | ApiUnreachable:
     if response.status_code >= 500:
         return ApiUnreachable("api_unreachable", f"the API answered {response.status_code}")
     body = _object(response)
+    if response.status_code in _CROWDED and body.get("retryable") is True:
+        return ApiUnreachable(
+            str(body.get("code", "api_unreachable")),
+            str(body.get("detail", "the API has no room now")),
+        )
     code = str(body.get("code", "api_refused"))
     return ApiRefused(code, str(body.get("detail", f"status {response.status_code}")))
 

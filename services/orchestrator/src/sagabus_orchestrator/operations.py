@@ -56,6 +56,8 @@ __all__ = ["Beside", "OperationOutcome", "Operations", "Terms"]
 SQL = Queries("sagabus_orchestrator", "sql/operations.sql")
 SAGAS = Queries("sagabus_orchestrator", "sql/sagas.sql")
 KEY_MAX: Final = 128
+TAKE_OVER: Final = "pause:take-over"
+"""An operator's pause of what a hold has paused already: from then on it is theirs."""
 
 
 class Operations:
@@ -185,6 +187,10 @@ class Operations:
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
         terms.allow(permissions, quotas, entry.snapshot.tenant, now)
         decision = await decided(conn, entry, event, now)
+        act = replace(act, permission=permission_text(permissions))
+        if decision.snapshot is entry.snapshot:
+            # The journal tells nothing of it: evidence of what is done to a saga must not say more.
+            act = replace(act, kind=TAKE_OVER)
         scene, early = self._scene(now), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
@@ -215,7 +221,7 @@ class Operations:
         await outbox.append(conn, [*entry.rows, *dead])
         await reach("orchestrator.after-outbox")
         outcome = await self._record(conn, entry, event, decision, now)
-        await record(conn, replace(act, permission=permission_text(permissions)), str(outcome))
+        await record(conn, act, str(outcome))
         return outcome
 
     def _scene(self, now: int) -> Scene:

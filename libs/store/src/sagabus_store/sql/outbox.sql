@@ -34,8 +34,9 @@ cross join lateral (
 ) as r
 
 -- name: delete_outbox
--- Remove the records ($1 shard, $2 id) that the broker has acknowledged. Joined by their places: by
--- the key, a plan that is made while the queue is empty scans all of it once for each record.
+-- Remove the records ($1 shard, $2 id) that the broker has acknowledged.
+-- Joined by their places: by the key, a plan that is made while the queue is empty scans all of it
+-- once for each record.
 delete from outbox as o
 using unnest($1::smallint[], $2::bigint[]) as done (shard, id)
 cross join lateral (

@@ -47,13 +47,18 @@ class Sealer:
     async def seal(self, upto: int) -> None:
         """Seal the rows that nobody has sealed, up to the number `upto`; nothing to do is cheap."""
         while self._known < upto:
-            if not await self._seal_some(upto):
+            more = await self._seal_some(upto)
+            if more is None:
+                # Another replica is at it, perhaps not as far as this: look again next time.
+                return
+            if not more:
                 self._known = upto
 
-    async def _seal_some(self, upto: int) -> bool:
+    async def _seal_some(self, upto: int) -> bool | None:
+        """Return whether there may be more; None where another replica seals now."""
         async with self._database.transaction() as conn:
             if not await conn.fetchval(SQL["try_lock_seals"]):
-                return False
+                return None
             last = await conn.fetchrow(SQL["last_seal"])
             seq, head = (last["seq"], bytes(last["head"])) if last else (0, NO_SEAL)
             rows = await conn.fetch(SQL["sealed_rows"], seq, upto, _BATCH)

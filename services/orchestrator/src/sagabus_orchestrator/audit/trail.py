@@ -95,7 +95,7 @@ class Act:
     @property
     def bucket(self) -> int:
         """Which callers this one shares its budget of refusals with."""
-        return zlib.crc32(f"{self.tenant}\0{self.by.actor}".encode()) % _BUCKETS
+        return zlib.crc32(self.by.actor.encode()) % _BUCKETS
 
 
 async def record(conn: Connection, acts: Act | Iterable[Act], detail: str) -> None:
@@ -118,14 +118,15 @@ class Trail:
             yield
         except SagabusError as error:
             if not error.retryable:
-                for act in acts:
+                # More of them than one caller may write in a minute would find no room.
+                for act in acts[:REFUSALS_PER_MINUTE]:
                     await self.refused(act, error)
             raise
 
     async def refused(self, act: Act, error: SagabusError) -> bool:
         """Record that `act` was refused; returns whether it was written.
 
-        At most 30 a minute are written per bucket of callers (64 buckets, by tenant and actor);
+        At most 30 a minute are written per bucket of callers (64 buckets, by actor);
         what finds no room is counted and told by the next row of the bucket (`withheld`). Never
         raises: the refusal itself is what the caller must hear.
         """

@@ -1,13 +1,14 @@
 -- name: find_key
 -- Find a key by its public part, with what the database clock says about it.
-select name, secret_sha256, roles, permissions, tenants, all_tenants, revoked_at is not null as revoked,
+select name, secret_sha256, roles, permissions, tenants, all_tenants, expires_at,
+       revoked_at is not null as revoked,
        coalesce(expires_at <= clock_timestamp(), false) as expired,
        coalesce(last_used_at < clock_timestamp() - interval '1 hour', true) as use_unnoted
 from api_key where id = $1
 
 -- name: key_standing
 -- Return what a key may do by its name, with what the database clock says about it.
-select name, roles, permissions, tenants, all_tenants, revoked_at is not null as revoked,
+select name, roles, permissions, tenants, all_tenants, expires_at, revoked_at is not null as revoked,
        coalesce(expires_at <= clock_timestamp(), false) as expired
 from api_key where name = $1
 

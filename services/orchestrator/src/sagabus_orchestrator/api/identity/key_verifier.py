@@ -127,4 +127,5 @@ def principal_of(row: asyncpg.Record) -> Principal:
         actor=f"{KEY_ACTOR}{row['name']}",
         permissions=permissions_of(row["roles"]) | extra,
         tenants=TenantScope(frozenset(row["tenants"]), row["all_tenants"]),
+        until=row["expires_at"],
     )

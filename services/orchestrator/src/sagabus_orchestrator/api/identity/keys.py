@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
@@ -163,6 +163,7 @@ def _check(request: KeyRequest) -> None:
 
 def _check_within(request: KeyRequest, by: Principal) -> None:
     _require_held(request.granted, by)
+    _require_shorter(request, by)
     if by.tenants.everyone:
         return
     if request.tenants.everyone:
@@ -176,6 +177,18 @@ def _require_held(permissions: Iterable[Permission], by: Principal) -> None:
     if beyond:
         raise PermissionDenied(
             "permission_denied", f"you may not give away what you lack: {', '.join(beyond)}"
+        )
+
+
+def _require_shorter(request: KeyRequest, by: Principal) -> None:
+    """Refuse a key that would outlive the one that makes it: its thief could renew it for ever."""
+    if by.until is None:
+        return
+    left = by.until - datetime.now(UTC)
+    if request.lives is None or request.lives > left:
+        raise PermissionDenied(
+            "permission_denied",
+            f"a key may not outlive the one that makes it, which has {left.days} whole days left",
         )
 
 

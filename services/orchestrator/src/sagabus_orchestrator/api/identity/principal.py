@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Protocol
 
 from sagabus_orchestrator.api.identity.errors import PermissionDenied
@@ -40,6 +41,8 @@ class Principal:
     actor: str
     permissions: frozenset[Permission]
     tenants: TenantScope
+    until: datetime | None = None
+    """When the key that proved the caller expires; None for a person, or a key without an end."""
 
     def require(self, permission: Permission) -> None:
         """Return if the caller holds the permission; else raise `PermissionDenied`."""
