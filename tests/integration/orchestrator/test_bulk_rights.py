@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from sagabus_core.engine import ManagementEvent
 from sagabus_core.vocabulary import ResultStatus
 from sagabus_orchestrator.api.identity import (
     ALL_TENANTS,
@@ -19,6 +20,7 @@ from sagabus_orchestrator.api.identity import (
 )
 from sagabus_orchestrator.audit import By
 from sagabus_orchestrator.bulk import Bulk, BulkKind, BulkState, BulkWorker
+from sagabus_orchestrator.operation_terms import OperationOutcome, Terms
 
 from .support import Rig, commands
 from .test_bulk import begin, bulks, wanted
@@ -96,3 +98,26 @@ async def test_tokens_and_whoever_has_the_password_of_the_database_keep_their_ri
         order = replace(wanted(name=name, permitted=permitted), actor=actor)
         ended = await finish(rig, await bulks(rig).start(order))
         assert ended.state is BulkState.DONE
+
+
+async def test_whoever_resumes_it_answers_for_what_a_batch_in_hand_had_before_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await begin(rig, 8)
+    begun, attempt, tried = await start(rig), rig.operations.attempt, []
+
+    async def interrupted(
+        tenant: str, saga_id: str, event: ManagementEvent, terms: Terms
+    ) -> OperationOutcome:
+        tried.append(saga_id)
+        if len(tried) == 4:
+            for state in (BulkState.PAUSED, BulkState.RUNNING):
+                await bulks(rig).steer(begun.id, state, BOB, ["acme"], RIGHTS)
+        return await attempt(tenant, saga_id, event, terms)
+
+    monkeypatch.setattr(rig.operations, "attempt", interrupted)
+    ended = await finish(rig, begun)
+    assert (ended.state, ended.done, ended.refused) == (BulkState.DONE, 8, 0)
+    paused = "audit where kind = 'saga:pause' and actor"
+    assert await rig.count(f"{paused} = 'key:ci'") == 3
+    assert await rig.count(f"{paused} = 'user:bob@corp'") == 5

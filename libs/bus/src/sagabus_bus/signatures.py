@@ -109,6 +109,7 @@ class KeyRing:
         self._file = file
         self._clock = clock
         self._looked_at = clock()
+        self._asked_at = float("-inf")
         self._version = self._present()
         self._unreadable = False
         self._verifier = self._read()
@@ -144,14 +145,22 @@ class KeyRing:
         try:
             self._verifier.check(record)
         except UnknownSigningKey:
-            if not self._look(UNKNOWN_EVERY_S):
+            if not self._look_for_unknown():
                 raise
             self._verifier.check(record)
 
     def _look(self, every_s: float) -> bool:
-        """Read the file if it has changed and was not looked at just now; say whether it was."""
-        if self._clock() - self._looked_at < every_s:
+        """Read the file if it has changed and no look was just now; say whether it was read."""
+        return self._clock() - self._looked_at >= every_s and self._look_now()
+
+    def _look_for_unknown(self) -> bool:
+        """Look for a key that somebody signs with already, however lately others have looked."""
+        if self._clock() - self._asked_at < UNKNOWN_EVERY_S:
             return False
+        self._asked_at = self._clock()
+        return self._look_now()
+
+    def _look_now(self) -> bool:
         self._looked_at = self._clock()
         version = self._present()
         if version == self._version:

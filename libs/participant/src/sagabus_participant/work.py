@@ -203,6 +203,9 @@ class WorkBench:
 
     async def _close(self, session: Session, closings: Sequence[_Closing]) -> None:
         done = [item for item, _, later in closings if later is None]
+        if 0 < len(done) < len(closings):
+            # Two statements follow: all rows are locked in id order before the first of them.
+            await _held(session.conn, [item for item, _, _ in closings])
         if done:
             await session.conn.execute(WORK["finish"], *_columns(done))
         again = [closing for closing in closings if closing.later is not None]
@@ -243,4 +246,5 @@ def _columns(items: Sequence[Item]) -> tuple[list[int], list[str]]:
 async def _held(conn: Connection, items: Sequence[Item]) -> set[int]:
     """Lock these rows and return which of them are still ours."""
     rows = await conn.fetch(WORK["hold"], *_columns(items))
-    return {row["id"] for row in rows}
+    leases = {item.id: item.lease for item in items}
+    return {row["id"] for row in rows if str(row["lease"]) == leases[row["id"]]}

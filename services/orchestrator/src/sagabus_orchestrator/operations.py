@@ -187,10 +187,7 @@ class Operations:
         permissions = required_permissions(entry.definition, entry.snapshot, event, now)
         terms.allow(permissions, quotas, entry.snapshot.tenant, now)
         decision = await decided(conn, entry, event, now)
-        act = replace(act, permission=permission_text(permissions))
-        if decision.snapshot is entry.snapshot:
-            # The journal tells nothing of it: evidence of what is done to a saga must not say more.
-            act = replace(act, kind=TAKE_OVER)
+        act = _as_told(act, entry, decision)
         scene, early = self._scene(now), EarlyResults()
         if here.early:
             await early.load(conn, [entry.snapshot.saga_id], self._topics)
@@ -221,7 +218,7 @@ class Operations:
         await outbox.append(conn, [*entry.rows, *dead])
         await reach("orchestrator.after-outbox")
         outcome = await self._record(conn, entry, event, decision, now)
-        await record(conn, act, str(outcome))
+        await record(conn, replace(act, permission=permission_text(permissions)), str(outcome))
         return outcome
 
     def _scene(self, now: int) -> Scene:
@@ -272,6 +269,14 @@ class Operations:
                 continue
             entry.take(decision, scene, work.meta.traceparent)
         return letters
+
+
+def _as_told(act: Act, entry: Entry, decision: Decision) -> Act:
+    """Return the act under another kind where the saga's journal tells nothing of it.
+
+    The evidence of what was done to a saga and its journal are held against each other.
+    """
+    return replace(act, kind=TAKE_OVER) if decision.snapshot is entry.snapshot else act
 
 
 def _reused(operation_id: str) -> Refused:

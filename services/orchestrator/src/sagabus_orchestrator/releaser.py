@@ -46,9 +46,10 @@ class Releaser:
     async def run(self, pulse: Pulse) -> None:
         """Work until told to stop: the `run` of a supervised loop."""
         while not pulse.stopping:
-            await self.tick()
+            looked_at = await self.tick()
             pulse.beat()
-            await pulse.pause(self.TICK_MS)
+            if looked_at < self.BATCH:
+                await pulse.pause(self.TICK_MS)
 
     async def tick(self) -> int:
         """Let go a batch, if nobody else is at it; returns how many sagas were looked at."""

@@ -11,6 +11,8 @@ on conflict (command_id) do nothing
 
 -- name: claim
 -- Lease due commands, first come first served within the lane of an activation.
+-- `any(array[..])` here and below: with `=` a plan that is made while the table is empty (which it
+-- is whenever workers keep up) reads all of it once per command (decision 0030).
 with due as (
     select w.id
     from participant_work as w
@@ -31,7 +33,7 @@ set lease = $2::uuid,
     leased_until = clock_timestamp() + make_interval(secs => $3::bigint / 1000.0),
     tries = w.tries + 1
 from due
-where w.id = due.id
+where w.id = any(array[due.id])
 returning w.id, w.record, w.tries
 
 -- name: next_due
@@ -44,30 +46,52 @@ limit 1
 
 -- name: renew
 -- Keep the leases of what is in hand; what another worker took over is left alone.
-update participant_work
+-- Rows are locked in id order here and below: no two of these statements wait for each other.
+with held as materialized (
+    select id from participant_work
+    where id = any($1::bigint[]) and lease = $2::uuid
+    order by id
+    for update
+)
+update participant_work as w
 set leased_until = clock_timestamp() + make_interval(secs => $3::bigint / 1000.0)
-where id = any($1::bigint[]) and lease = $2::uuid
+from held
+where w.id = any(array[held.id])
 
 -- name: hold
--- Lock leased commands; no row for one whose lease was lost, or that is done.
-select w.id
+-- Lock leased commands and return whose they are; no row for one that is done.
+select w.id, w.lease
 from participant_work as w
-where (w.id, w.lease) in (select * from unnest($1::bigint[], $2::uuid[]))
+where w.id = any($1::bigint[]) and w.lease = any($2::uuid[])
 order by w.id
 for update
 
 -- name: finish
 -- These commands are answered, or will never be.
+with held as materialized (
+    select id, lease from participant_work
+    where id = any($1::bigint[]) and lease = any($2::uuid[])
+    order by id
+    for update
+)
 delete from participant_work as w
-using unnest($1::bigint[], $2::uuid[]) as given (id, lease)
-where w.id = given.id and w.lease = given.lease
+using held
+join unnest($1::bigint[], $2::uuid[]) as given (id, lease) using (id, lease)
+where w.id = any(array[held.id])
 
 -- name: postpone
 -- Run again at these times; the leases are given back.
+with held as materialized (
+    select id, lease from participant_work
+    where id = any($1::bigint[]) and lease = any($2::uuid[])
+    order by id
+    for update
+)
 update participant_work as w
 set due_at = to_timestamp(given.due_at_ms / 1000.0), lease = null, leased_until = '-infinity'
-from unnest($1::bigint[], $2::uuid[], $3::bigint[]) as given (id, lease, due_at_ms)
-where w.id = given.id and w.lease = given.lease
+from held
+join unnest($1::bigint[], $2::uuid[], $3::bigint[]) as given (id, lease, due_at_ms) using (id, lease)
+where w.id = any(array[held.id])
 
 -- name: backlog
 -- How many commands wait or are in hand (counted up to $1), and for how long the first that is in

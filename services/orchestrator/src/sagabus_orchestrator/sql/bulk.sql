@@ -47,9 +47,10 @@ limit $4
 
 -- name: steer_bulk
 -- Change the state of a bulk operation that is in one of the states $3; if it was, returns how many
--- sagas are done with. Whoever lets it run answers for the rest ($4), with the rights $5.
+-- sagas are done with. Whoever lets it run answers for the rest ($4), with the rights $5; a batch in
+-- hand has the rights of somebody else, and loses its turn.
 update bulk
-set state = $2, due_at = clock_timestamp(), updated_at = clock_timestamp(), note = '',
+set state = $2, turn = turn + 1, due_at = clock_timestamp(), updated_at = clock_timestamp(), note = '',
     answerable = case when $2 = 'running' then $4 else answerable end,
     permitted = case when $2 = 'running' then $5::text[] else permitted end
 where id = $1 and state = any($3::text[])
