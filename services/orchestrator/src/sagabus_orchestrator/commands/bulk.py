@@ -180,9 +180,8 @@ def _steer(bulk_id: str, verb: BulkVerb, reason: str) -> None:
 def _preview(office: Office, order: ManyOrder) -> None:
     found = office.preview_bulk(order)
     count = f"more than {order.most}" if found["too_large"] else str(found["matching"])
-    named = ", ".join(found["samples"]) or "none"
-    said = f"{count} sagas match, such as {named}; nothing was begun"
-    current_output().tell(found, said)
+    named = f" ({', '.join(found['samples'])})" if found["samples"] else ""
+    current_output().tell(found, f"sagas that match: {count}{named}; nothing was begun")
 
 
 def _show(office: Office, bulk_id: str, *, watch: bool) -> None:
